@@ -323,6 +323,7 @@ fn a_call_that_no_switch_refuses_is_named_with_its_caller() {
                 recv(receiver) -> _value => {}
             }
         });
+        let (_sender, never) = ramie::channel::bounded::<u8>(0);
         let (_sender, receiver) = ramie::sync::mpsc::channel::<u8>();
         refused("mpsc", &mut || {
             let _ = receiver.recv();
@@ -332,6 +333,17 @@ fn a_call_that_no_switch_refuses_is_named_with_its_caller() {
             drop(condvar.wait(lock.lock().unwrap_or_else(|e| e.into_inner())))
         });
         refused("Event", &mut || drop(Event::new().wait()));
+        refused("Select", &mut || {
+            ramie::channel::Select::new().recv(&never, drop).wait();
+        });
+        refused("Select in time", &mut || {
+            ramie::channel::Select::new().recv(&never, drop).wait_timeout(second);
+        });
+        let ended = ramie::coro::Coroutine::<(), (), ()>::new(|_, ()| ());
+        ended.resume(());
+        refused("resume", &mut || {
+            ended.resume(());
+        });
         refused("Semaphore", &mut || drop(Semaphore::new(0).acquire()));
         refused("block_on", &mut || ramie::future::block_on(std::future::pending::<()>()));
         let (mut reader, _writer) = ramie::io::pipe().unwrap();

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{BufRead, Read, Seek, Write},
     os::fd::{AsFd, AsRawFd},
+    panic::{AssertUnwindSafe, catch_unwind},
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -209,6 +210,39 @@ fn lines_of_many_fibers_stay_whole_though_the_reader_is_slow() {
             let line = name.repeat(300);
             assert_eq!(text.lines().filter(|found| *found == line).count(), LINES, "{way}");
         }
+    }
+}
+
+/// A fiber with two guards may lend one to another fiber of its worker.
+#[test]
+fn a_lent_guard_writes_not_while_another_call_waits() {
+    if is_child() {
+        in_child(|| {
+            fiber::scope(|s| {
+                let (mut own, mut lent) = (io::stdout().lock(), io::stdout().lock());
+                let said = s.spawn_local(move || {
+                    let write = AssertUnwindSafe(|| lent.write_all(b"lent"));
+                    let payload = catch_unwind(write).unwrap_err();
+                    let said = common::text(&*payload).to_owned();
+                    ramie::eprintln!("said: {said}");
+                });
+                // More than the pipe takes, so this waits, and the other fiber runs.
+                own.write_all(&[b'x'; 1 << 20]).unwrap();
+                said.join().unwrap();
+            });
+        });
+        return;
+    }
+    for way in common::driver_names() {
+        let test = "a_lent_guard_writes_not_while_another_call_waits";
+        let mut child = child(test, way).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        let told = stderr.lines().map(Result::unwrap).find(|line| line.starts_with("said: "));
+        let told = told.unwrap_or_else(|| panic!("{way}: nothing was said"));
+        assert!(told.contains("was lent a guard of a standard stream"), "{way}: {told}");
+        let mut out = Vec::new();
+        child.stdout.take().unwrap().read_to_end(&mut out).unwrap();
+        assert!(child.wait().unwrap().success(), "{way}");
     }
 }
 
