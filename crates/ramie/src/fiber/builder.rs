@@ -207,6 +207,7 @@ impl Builder {
 
     /// As [`Builder::spawn_scoped`], for the caller of a function that spawns for it: dumps name
     /// `spawned_at`.
+    #[track_caller]
     pub(crate) fn spawn_scoped_at<'scope, F, T>(
         self,
         spawned_at: &'static Location<'static>,
@@ -248,6 +249,7 @@ impl Builder {
         Ok(ScopedJoinHandle::new(raw, data))
     }
 
+    #[track_caller]
     unsafe fn spawn_counted<F, T>(
         self,
         f: F,
@@ -285,6 +287,7 @@ impl Builder {
     /// Everything that they borrow outlives the strand's end, and the moment when its outcome is
     /// taken. A closure for `AnyWorker` is `Send`.
     #[inline]
+    #[track_caller]
     unsafe fn spawn_raw<F, T>(
         self,
         f: F,

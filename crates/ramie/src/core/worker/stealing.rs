@@ -8,8 +8,8 @@
 //! *The race to fear*: a closure is queued while its would-be thief falls asleep. The spawner
 //! queues, then (SeqCst fence) reads `sleepers`; the thief announces itself there (SeqCst), then
 //! reads the queues. One of the two sees the other. The same holds for a thief that steals several
-//! closures, runs the first and queues the others, because between the
-//! steal and the queueing no searcher finds those others.
+//! closures, runs the first and queues the others, because between the steal and the queueing no
+//! searcher finds those others.
 //!
 //! # What is not stolen
 //! - A fiber that has started, because it never changes thread.
