@@ -38,7 +38,7 @@ const SCENES: &[Scene] = &[
         locks_that_nobody_releases,
         &[
             "all 3 strands of the process wait",
-            "which has ended, holds, at",
+            "waits for a Mutex, that strand 2.1, which has ended, holds, at",
             "a RwLock, for writing, that readers hold (1), at",
         ],
     ),

@@ -236,6 +236,36 @@ fn a_worker_that_does_not_answer_is_named() {
     });
 }
 
+/// A wait that returns early in a cancelled scope pauses, and each pause is longer than the last one,
+/// up to 50 ms. The pauses of a dump must not be of that kind.
+#[test]
+fn dumps_in_a_cancelled_scope_do_not_become_slower() {
+    let stop = AtomicBool::new(false);
+    common::with_workers(2).run(|| {
+        fiber::scope(|s| {
+            let other = 1 - fiber::worker().unwrap();
+            // A worker looks for questions after some tens of turns. These are so long that the other
+            // worker pauses before it has the answer.
+            let turns = || {
+                while !stop.load(Ordering::Relaxed) {
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(50) {}
+                    fiber::yield_now();
+                }
+            };
+            Builder::new().on(fiber::Place::Worker(other)).spawn_scoped(s, turns).unwrap();
+            let times = cancel::scope(|scope| {
+                scope.handle().cancel();
+                (0..30).map(|_| inspect::dump().took).skip(10).collect::<Vec<_>>()
+            });
+            stop.store(true, Ordering::Relaxed);
+            // The fastest one, because other programs may delay any of them.
+            let fastest = times.iter().min().unwrap();
+            assert!(*fastest < Duration::from_millis(40), "{times:?}");
+        });
+    });
+}
+
 #[test]
 fn a_dump_needs_no_clock_of_the_runtime() {
     for clock in [ManualClock::new(), ManualClock::jumping()] {
