@@ -13,7 +13,8 @@ use crate::list::Mutant;
 const CRATES: &[&str] = &["crates/ramie", "crates/ramie-driver", "crates/ramie-coro"];
 
 /// The files of the workspace that the build needs.
-const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "README.md", "crates", "examples", "models"];
+const COPIED: &[&str] =
+    &[".ci", "Cargo.toml", "Cargo.lock", "README.md", "crates", "examples", "models"];
 
 /// The module `mutants` of each crate. The variable is read before `main`, so that a look at it is
 /// one load wherever it happens, also in a signal handler.
