@@ -1,4 +1,4 @@
-//! The reasons why the kernel refuses a ring, and the remedies.
+//! The reasons why the kernel refuses a ring or an epoll set, and the remedies.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::sys;
 /// The remedy of programs that asked for a ring.
 pub(crate) const OR_POLL: &str = ", or set RAMIE_DRIVER=poll";
 
-/// Returns the likely cause of io_uring's refusal, and the remedy; `otherwise` follows the remedy
-/// if a ring can be done without.
+/// Returns the likely cause of io_uring's refusal, and the remedy. `otherwise`, an alternative to a
+/// ring, is appended to the remedy, unless it would fail as the ring did.
 pub(crate) fn why_refused(error: &io::Error, otherwise: &str) -> (String, String) {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => why_forbidden(otherwise),
@@ -32,6 +32,19 @@ pub(crate) fn why_refused(error: &io::Error, otherwise: &str) -> (String, String
             format!("report this kernel{otherwise}"),
         ),
         _ => ("an answer that no known kernel gives".into(), format!("report it{otherwise}")),
+    }
+}
+
+/// Returns the remedy if an epoll set, or the descriptor in it that wakes the driver, is refused.
+pub(crate) fn remedy_for_epoll(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n` or close some descriptors",
+        Some(Errno::NOMEM) => "free memory, or raise the memory limit",
+        Some(Errno::NOSPC) => "raise sysctl fs.epoll.max_user_watches",
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => {
+            "allow epoll_create1, epoll_ctl and eventfd2 in the sandbox"
+        }
+        _ => "report it",
     }
 }
 
@@ -67,4 +80,19 @@ fn why_absent(otherwise: &str) -> (String, String) {
         _ => format!("kernel {release} lacks it: older than 5.7, built without it, or gVisor"),
     };
     (cause, format!("use a newer kernel or another sandbox{otherwise}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lack_of_descriptors_is_cured_by_more_of_them() {
+        let names_their_limit =
+            |errno: Errno| remedy_for_epoll(&errno.into()).contains("ulimit -n");
+        assert!(names_their_limit(Errno::MFILE) && names_their_limit(Errno::NFILE));
+        for other in [Errno::NOMEM, Errno::NOSPC, Errno::PERM, Errno::NOSYS, Errno::INVAL] {
+            assert!(!names_their_limit(other), "{other}");
+        }
+    }
 }

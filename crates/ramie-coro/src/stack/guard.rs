@@ -2,9 +2,10 @@
 //! `GUARD_BYTES` in `size.rs`.
 //!
 //! The kernel's guard regions (`MADV_GUARD_INSTALL`, Linux 6.13) live in the page table and split
-//! no VMA. One trial per process decides whether they work. If not, `mprotect` makes the guards.
-//! Each then costs two VMAs, so their number is limited to 45 % of `vm.max_map_count`, which leaves
-//! the rest to the program.
+//! no VMA. One trial per process shows whether they work. If not, or if the kernel refuses one
+//! later because the process has locked its memory meanwhile, `mprotect` makes the guards. Each of
+//! those costs two VMAs. Their number is limited to 45 % of `vm.max_map_count`, so guards use at
+//! most 90 % of the VMAs and leave the rest to the program.
 #![allow(unsafe_code)]
 
 use std::sync::{

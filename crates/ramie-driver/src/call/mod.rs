@@ -1,19 +1,22 @@
 //! System calls for which no descriptor becomes ready, as data: a ring makes them as ops, and any
-//! thread can make them directly.
+//! thread can make them directly. `splice` and `tee` are here nevertheless, because they wait for
+//! two descriptors, and an [`Op`](crate::Op) waits for one at most.
 //!
 //! Calls are larger and rarer than reads and writes, so a call lies beside the op, in the
 //! submitter's frame, and [`Op::Call`](crate::Op::Call) points to it.
 //!
 //! # To add one
-//! 1. A variant of [`Call`] here, and its arms in `feature` and `fds`.
+//! 1. A variant of [`Call`] here, and its arms in `feature` and `fds`. A call without an arm in
+//!    `fds` compiles, because that match ends with `_`, and then `Driver::cancel_on` misses it.
 //! 2. `entry.rs`: the op for the ring. `plain.rs`: the system call that does the same.
 //! 3. `feature.rs`: the feature with the first kernel that has it; `uring/setup.rs`: its op code.
 //! 4. In the crate `ramie`: the function in `ring/`, which makes the call through `op/call.rs`.
 //! 5. Its tests, in `tests/ring` of `ramie`, also with the feature masked: a call without an arm in
 //!    `plain.rs` compiles, and panics where the ring lacks the op.
 //!
-//! An op for which a descriptor can be ready, such as a read, is a variant of
-//! [`Op`](crate::Op) instead: `op.rs`, `uring/sqe.rs`, and `poll/attempt.rs` for epoll.
+//! An op that waits until one descriptor is ready, such as a read, is a variant of
+//! [`Op`](crate::Op) instead: `op.rs`, `uring/sqe.rs`, and `poll/attempt.rs` for epoll. `Open` and
+//! `Close` are variants of `Op`, too, although no descriptor becomes ready for them.
 
 mod entry;
 mod plain;

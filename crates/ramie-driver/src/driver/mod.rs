@@ -1,4 +1,4 @@
-//! The driver: one backend, and the checks that hold for each.
+//! The driver: one backend, and the checks that hold for every backend.
 #![allow(unsafe_code)]
 
 mod any_backend;
@@ -29,7 +29,7 @@ use crate::sys::fork::ForkMark;
 use crate::sys::return_predictor;
 use crate::uring::Uring;
 use crate::wake::Waker;
-use crate::why_refused::{OR_POLL, why_refused};
+use crate::why_refused::{OR_POLL, remedy_for_epoll, why_refused};
 use any_backend::AnyBackend;
 
 /// Submits ops and reaps their completions, for one thread.
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// `otherwise` follows the remedy if there is no ring.
+    /// `otherwise`, an alternative to a ring, is appended to the remedy in the error.
     fn uring(config: &Config, otherwise: &str) -> Result<(AnyBackend, Option<String>), OpenError> {
         match Uring::open_submitted(config) {
             Ok((uring, submitter)) => Ok((AnyBackend::Uring(Box::new(uring)), submitter)),
@@ -142,7 +142,7 @@ impl Driver {
             Ok(poll) => Ok(AnyBackend::Poll(Box::new(poll))),
             Err(error) => Err(OpenError::new(
                 error.raw_os_error(),
-                format!("no epoll set could be made ({error}): raise `ulimit -n`"),
+                format!("no epoll set could be made ({error}): {}", remedy_for_epoll(&error)),
             )),
         }
     }

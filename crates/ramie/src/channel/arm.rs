@@ -1,5 +1,7 @@
-//! The arms of a select. Each is one operation: it is attempted, then its waiter is put on the
-//! channel's queue, and a peer carries it out or the waiter is removed.
+//! The arms of a select. Each is one operation. The strand attempts the operation, then enlists the
+//! arm: it carries the operation out now if that has become possible, otherwise it puts the arm's
+//! waiter on the channel's queue. Then a peer carries the operation out, or the strand removes the
+//! waiter.
 //!
 //! An arm's waiter is in the channel's queue while its strand waits, so two strands must not wait
 //! with the same arm. The types ensure this, because macros make arms in the program's own code: an
@@ -59,7 +61,7 @@ pub(super) trait Arm {
     /// Removes the waiter from the channel's queue.
     fn unlist(&self);
 
-    /// Puts a value that was not sent back into its slot.
+    /// Returns an unsent value to its slot.
     fn end(&self) {}
 
     /// Removes the waiter of an abandoned strand; a received value goes to another receiver.

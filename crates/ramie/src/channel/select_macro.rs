@@ -5,7 +5,7 @@
 ///
 /// - `recv(receiver) -> result => expression`
 /// - `send(sender, value) -> result => expression`: `value` is evaluated before the wait, and
-///   dropped if another arm is chosen.
+///   dropped if another arm runs, also the `default` arm after a timeout.
 /// - `send(sender, mut slot) -> result => expression`: sends the value in `slot`, an `Option`,
 ///   which is taken out only if this arm is chosen. An arm with an empty slot is never chosen.
 /// - `default => expression`: runs if no operation can be carried out at once.

@@ -1,4 +1,4 @@
-//! The waiters of a channel. Each lies in the stack frame of the strand that waits.
+//! The waiters of a channel. Each lies in memory that does not move while its strand waits.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -136,7 +136,7 @@ impl<T> Waiters<T> {
 impl<T> Claimed<T> {
     fn waiter(&self) -> &ChannelWaiter<T> {
         // SAFETY: the wait of its strand was claimed and the strand is not scheduled yet, so the
-        // waiter stays in that strand's frame.
+        // waiter is neither moved nor freed.
         unsafe { &*self.waiter }
     }
 

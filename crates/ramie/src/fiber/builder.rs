@@ -39,14 +39,15 @@ pub struct Builder {
 /// fibers that live long are spawned in a row, each idle worker gets about the same number of them.
 /// A worker that has more fibers than another leaves that worker's closures alone, for a
 /// millisecond at most; it steals closures that end soon at once. So no closure waits long behind a
-/// fiber that does not suspend, and a worker that always has something to run gets no new fibers.
+/// fiber that does not suspend. A worker that always has something to run takes closures of another
+/// only if that one has far more fibers.
 ///
 /// Two fibers that are spawned one after the other usually start on the same worker, but need not.
 /// If two fibers must share a worker, let one spawn the other by
 /// [`spawn_local`](super::spawn_local).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
-    /// The worker that spawns the fiber, or a worker that has nothing to do.
+    /// The worker that spawns the fiber, or another one that takes the closure.
     #[default]
     Any,
     /// The worker of this index; the worker that called [`run`](crate::run()) has index 0.

@@ -66,7 +66,8 @@ pub struct Snapshot {
     pub spawned: u64,
     /// Strands that have ended.
     pub ended: u64,
-    /// Strands that a worker has started or resumed: the switches.
+    /// Strands that a worker has started or resumed: the switches. The times that a worker found no
+    /// strand to run and went idle count, too.
     pub resumed: u64,
     /// The number of times that workers looked at what comes from outside their run queues.
     pub polls: u64,

@@ -5,8 +5,8 @@
 //! - Timeouts and `set_nonblocking` are kept beside the descriptor and shared by `try_clone`. They
 //!   are read from a descriptor when a socket is made of it, and set on the descriptor that a
 //!   socket is converted to. In between, the open file description, which other processes may
-//!   share, does not change. (Except that a listener on the polling driver is nonblocking
-//!   meanwhile.)
+//!   share, does not change. (Except that a listener on the polling driver, or one that processes
+//!   share, is nonblocking meanwhile.)
 //! - [`ToSocketAddrs`] is a trait of this crate with std's implementations, because names are
 //!   resolved on the blocking pool, and implementors of std's trait need not be usable there.
 //! - No call fails with `ErrorKind::Interrupted`.

@@ -1,5 +1,6 @@
 //! System calls of a strand: as an op of its ring if the ring has the op, otherwise on the blocking
-//! pool. A thread makes them directly, because it may block.
+//! pool, or on the calling thread if the call does not wait ([`make_at_once`]). A thread makes them
+//! directly, because it may block.
 #![allow(unsafe_code)]
 
 use std::{

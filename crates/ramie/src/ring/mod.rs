@@ -8,9 +8,9 @@
 //! call returns earlier.
 //!
 //! If the kernel lacks an op, if `RAMIE_CAPS` masks it, or if there is no ring, the plain twin of
-//! the op replaces it: a system call that does not wait and is repeated on readiness, or a call on
-//! the blocking pool. `ramie doctor` lists the ops that the ring has. Flags are those of the
-//! `rustix` crate, and are passed on unchanged.
+//! the op replaces it. The table lists the twins; most are system calls that do not wait and are
+//! repeated on readiness, or calls on the blocking pool. `ramie doctor` lists the ops that the ring
+//! has. Flags are those of the `rustix` crate, and are passed on unchanged.
 //!
 //! | calls | without the op |
 //! |---|---|

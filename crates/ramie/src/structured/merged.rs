@@ -1,5 +1,7 @@
-//! Merging the errors and panics of several strands, for all calls of this module. A plain
-//! `fiber::scope` has no errors to merge, and keeps its first panic in `core/strand/scope_data.rs`.
+//! Merging the errors and panics of several strands, for `race`, `any`, `try_scope` and the calls
+//! that are built on `try_scope`; `par_map` and `par_map_unordered` use [`FirstPanic`] alone. The
+//! other calls merge no errors. `set` hands the panic of a strand out with its outcome; a
+//! plain `fiber::scope`, and so `join!`, keeps its first panic in `core/strand/scope_data.rs`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

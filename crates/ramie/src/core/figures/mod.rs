@@ -4,8 +4,8 @@
 //! incremented by a load and a store instead of an atomic addition. A reader may see values that
 //! are some operations old, and values of different moments.
 //!
-//! A count costs a switch or an op less than a nanosecond. A duration would cost two looks at the
-//! clock, 50 ns, so durations are taken of samples: of one op in [`SAMPLED_OPS`] of a kind, and of
+//! A count costs an op less than a nanosecond. A duration would cost two looks at the clock, 50 ns,
+//! so durations are taken of samples: of one op in [`SAMPLED_OPS`] of a kind, and of
 //! one strand in some hundred ([`worker::sampling`](super::worker)).
 
 mod histogram;

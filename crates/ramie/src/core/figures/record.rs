@@ -63,7 +63,8 @@ pub(crate) struct WorkerRecord {
     pub(crate) spawned: Figure,
     /// Strands that have ended.
     pub(crate) ended: Figure,
-    /// Strands that the loop has started or resumed.
+    /// Strands that the loop has started or resumed, with the thread's own strand, and the turns in
+    /// which the loop found none before it went idle. The countdown counts all of them alike.
     pub(crate) resumed: Figure,
     /// The number of times that the worker looked at what comes from outside its run queue.
     pub(crate) polls: Figure,

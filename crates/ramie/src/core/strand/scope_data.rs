@@ -99,7 +99,7 @@ impl ScopeData {
         worker.membership.is_some() || std::ptr::eq(worker.shared, self.owner)
     }
 
-    /// Remembers the first strand that has no value and whose payload nobody took.
+    /// Remembers the first failure that no join received.
     pub(crate) fn note_panic(&self, label: String, (why, message): (NoValue, Option<String>)) {
         let is_reported = why == NoValue::Panicked;
         let text = match message {

@@ -16,7 +16,9 @@
 //! then the sample ends without a record. Only fibers that have started are marked, and none if the
 //! program chooses the order of strands.
 //!
-//! The number of switches follows from the countdown: it is counted whenever that is set anew.
+//! The number of switches follows from the countdown: the worker counts them (`count_switches`)
+//! before it restarts the countdown, because it polls, sleeps or is to poll next, and when its loop
+//! ends. A sample counts nothing, because it leaves the number of switches until the poll unchanged.
 
 use std::cell::Cell;
 

@@ -15,8 +15,8 @@ use crate::core::{
 #[repr(C)]
 pub(crate) struct Scheduler {
     pub(super) ready: RunQueue,
-    /// Switches left until the loop looks up: until the next poll, less `beyond`. Written by the
-    /// worker alone; the watchdog reads it.
+    /// Switches left until the loop *looks up*, that is, interrupts its switching to poll or sample:
+    /// those until the next poll, less `beyond`. Written by the worker alone; the watchdog reads it.
     countdown: AtomicU32,
     /// Whether there are other workers to share closures with.
     pub(super) has_peers: bool,
@@ -43,7 +43,8 @@ impl Scheduler {
         }
     }
 
-    /// Counts a switch; returns whether the loop has to look up, for a poll or a sample.
+    /// Takes one switch off the countdown; returns whether the loop has to look up, for a poll or a
+    /// sample.
     #[inline(always)]
     pub(super) fn count_switch(&self) -> bool {
         let switches_left = self.switches_left() - 1;

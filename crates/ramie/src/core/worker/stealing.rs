@@ -1,4 +1,4 @@
-//! How workers without work take closures of others.
+//! How workers take closures of others.
 //!
 //! Each worker has a queue of fresh closures from which the others steal. A worker that finds
 //! nothing looks at the queues of all others once and then sleeps, with the flag of its entry set.
@@ -13,8 +13,8 @@
 //!
 //! # What is not stolen
 //! - A fiber that has started, because it never changes thread.
-//! - A closure that was spawned with `spawn_local`, or placed on a certain worker
-//!   ([`placed`](super::placed)): neither enters the queue.
+//! - The closure of `run`, and one that was spawned with `spawn_local` or placed (`Place::Worker`,
+//!   `LeastLoaded`: [`placed`](super::placed)): none of them enters the queue.
 //! - The first closure of a stolen batch, which the thief runs next
 //!   ([`scheduler`](super::scheduler)).
 //! - A closure that a policy has taken ([`plugged`](super::plugged)).
