@@ -59,6 +59,11 @@ fn a_server_is_listed_and_dumped() {
     let strands = json["strands"].as_array().unwrap();
     assert!(strands.iter().any(|strand| strand["state"] == "waiting"), "{json}");
 
+    let dump = output(ramie_in(&folder, &format!("dump --backtraces {pid}")));
+    let printed = text(&dump.stdout);
+    assert!(printed.contains("calls, the innermost first:"), "{printed}");
+    assert!(printed.contains("ramie::serve::"), "{printed}");
+
     let list = text(&output(ramie_in(&folder, "dump")).stdout);
     let is_row = |row: &&str| row.trim_start().starts_with(&format!("{pid} "));
     let row = list.lines().find(is_row).expect(&list);

@@ -9,6 +9,7 @@
 //!   VMAs (Linux 6.13 or later), and a parked shallow coroutine takes one page of memory.
 //! - [`overflow`]: reports which coroutine overflowed its stack instead of a bare "segmentation
 //!   fault".
+//! - [`saved`]: the registers of a suspended coroutine, for backtraces.
 //! - [`context`]: values that a caller sets for all the calls below it, for runtimes.
 //!
 //! # Memory layout
@@ -54,6 +55,7 @@ pub mod effect;
 mod generator;
 pub mod overflow;
 mod resumed;
+pub mod saved;
 mod stack;
 mod sys;
 #[doc(hidden)]

@@ -31,6 +31,7 @@ pub mod structured;
 pub mod sync;
 pub mod thread;
 pub mod time;
+mod unwind;
 
 #[doc(no_inline)]
 pub use std::{

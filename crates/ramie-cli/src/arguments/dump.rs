@@ -21,6 +21,11 @@ pub(crate) struct DumpArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Add the calls of each suspended fiber, with files and lines if the program has debug
+    /// information
+    #[arg(long, requires = "pid")]
+    pub(crate) backtraces: bool,
+
     /// How long the process may take to begin its answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "15")]
     #[arg(allow_negative_numbers = true)]
@@ -32,6 +37,7 @@ Examples:
   RAMIE_INSPECT=1 ramie serve --hello &    a process that can be dumped
   ramie dump                               its PID
   ramie dump $!                            its workers and strands
+  ramie dump --backtraces $!               and the calls in which each fiber is
   ramie dump --json $! | jq '.strands[] | select(.state == \"waiting\") | .wait.purpose'
 
 Exit codes: 0 success, 1 no dump or not all of it, 2 invalid command line.";

@@ -27,8 +27,9 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
     match arguments.pid {
         None => list(arguments.json),
         Some(pid) => {
-            let request = if arguments.json { "dump json" } else { "dump text" };
-            ask(pid, request, arguments.timeout)
+            let form = if arguments.json { "json" } else { "text" };
+            let calls = if arguments.backtraces { " backtraces" } else { "" };
+            ask(pid, &format!("dump {form}{calls}"), arguments.timeout)
         }
     }
 }

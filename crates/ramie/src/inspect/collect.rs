@@ -2,24 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-use super::dump::{
-    CancelDump, Dump, StackDump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump,
-    WorkerStatus,
+use super::{
+    Backtrace, DumpOptions,
+    dump::{
+        CancelDump, Dump, StackDump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump,
+        WorkerStatus,
+    },
 };
 use crate::{
     core::{
         strand::{FiberId, IdSet, visit_unstarted},
         wait::{park::Subject, record::NO_OFFSET},
-        worker::{self, LimitFacts, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
+        worker::{self, LimitFacts, Question, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
     },
     sync::{raw_mutex, raw_rwlock},
+    unwind,
 };
 
-/// Asks all workers, and waits for their answers for `limit`, or until nobody wants the dump.
+/// Asks all workers, and waits for their answers for the limit, or until nobody wants the dump.
 #[track_caller]
-pub(super) fn dump(limit: Duration, is_unwanted: impl Fn() -> bool) -> Dump {
+pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dump {
     let start = Instant::now();
-    let mut workers = worker::survey(limit, is_unwanted);
+    let mut workers = worker::survey(options.question(), options.limit, is_unwanted);
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
     let mut dump = Dump::default();
@@ -35,6 +39,13 @@ pub(super) fn dump(limit: Duration, is_unwanted: impl Fn() -> bool) -> Dump {
     add_unstarted(&mut dump);
     dump.took = start.elapsed();
     dump
+}
+
+impl DumpOptions {
+    fn question(&self) -> Question {
+        let has_frames = self.has_backtraces && unwind::IS_AVAILABLE;
+        if has_frames { Question::Frames } else { Question::Strands }
+    }
 }
 
 impl WorkerFacts {
@@ -81,6 +92,7 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
         wait: None,
         cancel: None,
         stack: None,
+        backtrace: None,
     }
 }
 
@@ -117,6 +129,7 @@ fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {
         stack: facts
             .stack
             .map(|stack| StackDump { size: stack.base() - stack.floor(), base: stack.base() }),
+        backtrace: facts.frames.as_ref().and_then(Backtrace::of),
     }
 }
 

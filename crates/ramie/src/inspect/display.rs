@@ -141,6 +141,12 @@ impl<'a> StrandTree<'a> {
         if let Some(cancel) = &strand.cancel {
             write!(f, "\n{indent}    {cancel}")?;
         }
+        if let Some(backtrace) = &strand.backtrace {
+            write!(f, "\n{indent}    calls, the innermost first:")?;
+            for line in backtrace.to_string().lines() {
+                write!(f, "\n{indent}        {line}")?;
+            }
+        }
         writeln!(f)
     }
 

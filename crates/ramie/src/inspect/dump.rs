@@ -5,6 +5,7 @@ use std::{fmt, panic::Location, time::Duration};
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
+use super::Backtrace;
 use crate::fiber::FiberId;
 
 /// All strands of a process, described by their workers; made by [`dump`](super::dump()).
@@ -83,6 +84,9 @@ pub struct StrandDump {
     pub cancel: Option<CancelDump>,
     /// The stack of a fiber that has started.
     pub stack: Option<StackDump>,
+    /// The calls of a fiber that is suspended, if they were asked for
+    /// ([`DumpOptions::backtraces`](super::DumpOptions::backtraces)).
+    pub backtrace: Option<Backtrace>,
 }
 
 /// What a strand does.

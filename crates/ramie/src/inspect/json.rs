@@ -3,9 +3,12 @@
 
 use std::{fmt::Write, time::Duration};
 
-use super::dump::{
-    CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
-    WorkerDump, WorkerStatus,
+use super::{
+    BacktraceFrame,
+    dump::{
+        CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
+        WorkerDump, WorkerStatus,
+    },
 };
 
 impl Dump {
@@ -147,6 +150,17 @@ fn strand(object: &mut Object<'_>, strand: &StrandDump) {
     object.object("wait", strand.wait.as_ref(), wait);
     object.object("cancel", strand.cancel.as_ref(), cancel);
     object.object("stack", strand.stack.as_ref(), stack);
+    match &strand.backtrace {
+        Some(backtrace) => object.list("backtrace", &backtrace.frames(), frame),
+        None => object.number("backtrace", None::<u8>),
+    }
+}
+
+fn frame(object: &mut Object<'_>, frame: &BacktraceFrame) {
+    object.number("address", Some(frame.address));
+    object.text("function", frame.function.as_deref());
+    object.text("file", frame.file.as_deref());
+    object.number("line", frame.line);
 }
 
 fn location(object: &mut Object<'_>, location: &SourceLocation) {

@@ -13,7 +13,8 @@
 //! ([`socket_path`]) and the thread; both end with the last of them. After a crash the file of the
 //! socket remains; a later process removes it.
 //!
-//! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`. The
+//! Other programs may ask, too. The request is the line `dump text`, `dump json` or `metrics`;
+//! `dump text backtraces` and `dump json backtraces` add the calls of each suspended fiber. The
 //! answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
 //! request must come within 2 s. The answer must be taken within 60 s, without a pause of 5 s.
 //!
@@ -32,6 +33,9 @@
 //! the waiting function, with the kind of the wait, the location of the call and two numbers, such
 //! as a descriptor or the address of a lock. The thread that prints the dump looks the rest up: the
 //! peer of a socket, the path of a file, the depth to which a stack was used.
+//!
+//! A [`Backtrace`] is made from a copy of the fiber's frames, on the thread that asks
+//! ([`DumpOptions::backtraces`]).
 //!
 //! These cannot be described, and the dump names them instead:
 //! - a worker that runs one fiber for longer than the [limit](DumpOptions::limit) of the dump;
@@ -66,17 +70,19 @@ pub(crate) use self::{
     quit::dump_on_quit,
     serve::serve,
 };
+pub use crate::unwind::{Backtrace, BacktraceFrame};
 
 /// The options of a dump; [`dump`] uses the defaults.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until they are used for a dump"]
 pub struct DumpOptions {
     limit: Duration,
+    has_backtraces: bool,
 }
 
 impl Default for DumpOptions {
     fn default() -> Self {
-        DumpOptions { limit: Duration::from_secs(5) }
+        DumpOptions { limit: Duration::from_secs(5), has_backtraces: false }
     }
 }
 
@@ -93,6 +99,15 @@ impl DumpOptions {
         self
     }
 
+    /// Adds the [`Backtrace`] of each fiber that is suspended; none by default. For each worker,
+    /// the first 10,000 fibers have one.
+    ///
+    /// This needs the crate feature `backtrace` and x86-64; otherwise no strand has one.
+    pub fn backtraces(mut self, has_backtraces: bool) -> Self {
+        self.has_backtraces = has_backtraces;
+        self
+    }
+
     /// Describes all strands of the process, as [`dump`](dump()) does.
     ///
     /// # Blocking
@@ -103,7 +118,7 @@ impl DumpOptions {
     #[must_use]
     #[track_caller]
     pub fn dump(&self) -> Dump {
-        collect::dump(self.limit, || false)
+        collect::dump(self, || false)
     }
 }
 

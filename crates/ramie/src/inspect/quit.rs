@@ -27,7 +27,7 @@ use ramie_driver::{
 };
 
 use super::{
-    collect,
+    DumpOptions, collect,
     option::FILE_VARIABLE,
     per_process::{PartUse, PerProcess},
     serve::{SILENCE, STACK, warn},
@@ -120,7 +120,8 @@ impl QuitState {
                 continue;
             }
             answered = asked;
-            let dump = collect::dump(SILENCE, || self.is_over());
+            let options = DumpOptions::new().limit(SILENCE).backtraces(true);
+            let dump = collect::dump(&options, || self.is_over());
             if !self.is_over() {
                 self.write(&format!("dump of process {}, on SIGQUIT\n{dump}", process::id()));
             }

@@ -4,9 +4,10 @@
 //! asks for it starts it, all runtimes share it, and it ends with the last of them.
 //!
 //! # Protocol on the socket
-//! The client sends one line: `dump text`, `dump json` or `metrics`. The process answers `ok
-//! LENGTH`, a line break and that many bytes, or `error TEXT` and a line break, and closes the
-//! connection. So a client notices an answer that was cut off.
+//! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
+//! third word, or `metrics`. The process answers `ok LENGTH`, a line break and that many bytes, or
+//! `error TEXT` and a line break, and closes the connection. So a client notices an answer that was
+//! cut off.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
@@ -42,17 +43,22 @@ use ramie_driver::{
 };
 
 use super::{
-    collect,
+    Dump, DumpOptions, collect,
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
 };
-use crate::metrics;
+use crate::{metrics, unwind};
 
 /// How long the thread waits for a request.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// The most bytes of a request, its line break included.
 const MAX_REQUEST: usize = 64;
-const UNKNOWN_REQUEST: &[u8] = b"error unknown request; expected dump text, dump json or metrics\n";
+const UNKNOWN_REQUEST: &[u8] =
+    b"error unknown request; expected dump text, dump json (each may be \
+    followed by backtraces) or metrics\n";
+const NO_BACKTRACES: &[u8] =
+    b"error this program makes no backtraces; build it for x86-64 with the \
+    feature `backtrace` of the crate ramie\n";
 /// How long a client may take nothing of its answer.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long a client may take for its whole answer.
@@ -186,8 +192,13 @@ impl ServerState {
             return send(client, b"error this process belongs to another user\n");
         }
         let text = match &receive(client)?[..] {
-            b"dump text" => self.dump(false),
-            b"dump json" => self.dump(true),
+            b"dump text" => self.dump().to_string(),
+            b"dump json" => json_of(self.dump()),
+            b"dump text backtraces" | b"dump json backtraces" if !unwind::IS_AVAILABLE => {
+                return send(client, NO_BACKTRACES);
+            }
+            b"dump text backtraces" => self.dump_with_backtraces().to_string(),
+            b"dump json backtraces" => json_of(self.dump_with_backtraces()),
             b"metrics" => metrics::snapshot().prometheus().to_string(),
             _ => return send(client, UNKNOWN_REQUEST),
         };
@@ -198,14 +209,19 @@ impl ServerState {
         send(client, text.as_bytes())
     }
 
-    fn dump(&self, is_json: bool) -> String {
-        let mut dump = collect::dump(SILENCE, || self.is_over());
-        if !is_json {
-            return dump.to_string();
-        }
-        dump.name_descriptors();
-        dump.to_json() + "\n"
+    fn dump(&self) -> Dump {
+        collect::dump(&DumpOptions::new().limit(SILENCE), || self.is_over())
     }
+
+    fn dump_with_backtraces(&self) -> Dump {
+        let options = DumpOptions::new().limit(SILENCE).backtraces(true);
+        collect::dump(&options, || self.is_over())
+    }
+}
+
+fn json_of(mut dump: Dump) -> String {
+    dump.name_descriptors();
+    dump.to_json() + "\n"
 }
 
 /// Receives a line, without its line break.

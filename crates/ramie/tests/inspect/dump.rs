@@ -15,15 +15,7 @@ use ramie::{
     time::ManualClock,
 };
 
-use crate::{common, named, unique, waiting};
-
-fn spawned_in<'a>(
-    s: &'a fiber::Scope<'a, '_>,
-    name: &str,
-    f: impl FnOnce() + Send + 'a,
-) -> fiber::ScopedJoinHandle<'a, ()> {
-    Builder::new().name(name.to_owned()).spawn_scoped(s, f).expect("a fiber")
-}
+use crate::{common, named, spawned_in, unique, waiting};
 
 #[test]
 fn states_parents_and_counts_are_those_of_the_strands() {
@@ -236,16 +228,16 @@ fn a_worker_that_does_not_answer_is_named() {
     });
 }
 
-/// A wait that returns early in a cancelled scope pauses, and each pause is longer than the last one,
-/// up to 50 ms. The pauses of a dump must not be of that kind.
+/// A wait that returns early in a cancelled scope pauses, and each pause is longer than the last
+/// one, up to 50 ms. The pauses of a dump must not be of that kind.
 #[test]
 fn dumps_in_a_cancelled_scope_do_not_become_slower() {
     let stop = AtomicBool::new(false);
     common::with_workers(2).run(|| {
         fiber::scope(|s| {
             let other = 1 - fiber::worker().unwrap();
-            // A worker looks for questions after some tens of turns. These are so long that the other
-            // worker pauses before it has the answer.
+            // A worker looks for questions after some tens of turns. These are so long that the
+            // other worker pauses before it has the answer.
             let turns = || {
                 while !stop.load(Ordering::Relaxed) {
                     let start = Instant::now();

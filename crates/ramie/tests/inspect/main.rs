@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backtraces;
 mod dump;
 mod joiners;
 mod million;
@@ -16,7 +17,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use ramie::inspect::{self, Dump, StrandDump, StrandState};
+use ramie::{
+    fiber,
+    inspect::{self, Dump, StrandDump, StrandState},
+};
 
 /// A name that no other strand of this process has.
 fn unique(noun: &str) -> String {
@@ -30,6 +34,15 @@ fn has_thread(name: &str) -> bool {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut names = tasks.map(|task| fs::read_to_string(task.path().join("comm")));
     names.any(|found| found.is_ok_and(|found| found.trim() == name))
+}
+
+/// Spawns a strand with a name.
+fn spawned_in<'a>(
+    s: &'a fiber::Scope<'a, '_>,
+    name: &str,
+    f: impl FnOnce() + Send + 'a,
+) -> fiber::ScopedJoinHandle<'a, ()> {
+    fiber::Builder::new().name(name.to_owned()).spawn_scoped(s, f).expect("a fiber")
 }
 
 /// Finds a strand by its name.

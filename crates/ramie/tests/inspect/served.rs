@@ -126,7 +126,26 @@ fn a_dump_is_answered_as_text_and_as_json() {
             let answer = ask(b"dump json\n");
             let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
             let strands = json["strands"].as_array().unwrap();
-            assert!(strands.iter().any(|strand| strand["name"] == "sleeper"), "{json}");
+            let sleeper =
+                strands.iter().find(|strand| strand["name"] == "sleeper").expect("sleeper");
+            assert!(sleeper["backtrace"].is_null(), "{json}");
+            if !cfg!(all(feature = "backtrace", target_arch = "x86_64")) {
+                let refusal = ask(b"dump text backtraces\n");
+                assert!(refusal.starts_with("error this program makes no backtraces"), "{refusal}");
+                event.set();
+                return;
+            }
+            let answer = ask(b"dump text backtraces\n");
+            let text = body(&answer);
+            assert!(text.contains("ramie::sync::event::Event::wait"), "{text}");
+            let answer = ask(b"dump json backtraces\n");
+            let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+            let strands = json["strands"].as_array().unwrap();
+            let sleeper =
+                strands.iter().find(|strand| strand["name"] == "sleeper").expect("sleeper");
+            let frames = sleeper["backtrace"].as_array().unwrap();
+            let functions: Vec<_> = frames.iter().filter_map(|f| f["function"].as_str()).collect();
+            assert!(functions.contains(&"ramie::sync::event::Event::wait"), "{functions:?}");
             event.set();
         });
     });
@@ -268,12 +287,14 @@ fn garbage_is_refused() {
     }
     inspected().build().unwrap().run(|| {
         let long: &'static [u8] = vec![b'x'; 1 << 20].leak();
-        let requests: [&[u8]; 9] = [
+        let requests: [&[u8]; 11] = [
             b"\n",
             b"dump\n",
             b"dump xml\n",
             b"metrics text\n",
             b"dump text \n",
+            b"dump text backtrace\n",
+            b"dump backtraces\n",
             b"DUMP TEXT\n",
             b"\xff\xfe\0\n",
             b"dump text\r\n",
@@ -281,7 +302,9 @@ fn garbage_is_refused() {
         ];
         for request in requests {
             let answer = ask(request);
-            assert_eq!(answer, "error unknown request; expected dump text, dump json or metrics\n");
+            let expected = "error unknown request; expected dump text, dump json (each may be \
+                            followed by backtraces) or metrics\n";
+            assert_eq!(answer, expected);
         }
         // A request that ends too early is none.
         let path = own_socket();

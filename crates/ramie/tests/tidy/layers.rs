@@ -25,6 +25,7 @@ const ABOVE: &[&str] = &[
     "policy",
     "metrics",
     "handler",
+    "unwind",
     "inspect",
     "deadlock",
     "stall",

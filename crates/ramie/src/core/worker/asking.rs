@@ -127,10 +127,14 @@ fn may_suspend() -> Option<bool> {
 /// Asks all workers of the process for facts about their strands, and waits for the answers until
 /// `limit` has passed or `is_unwanted` holds.
 #[track_caller]
-pub(crate) fn survey(limit: Duration, is_unwanted: impl Fn() -> bool) -> Vec<WorkerFacts> {
+pub(crate) fn survey(
+    question: Question,
+    limit: Duration,
+    is_unwanted: impl Fn() -> bool,
+) -> Vec<WorkerFacts> {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = monotonic_ns().saturating_add(limit_ns);
-    let pending = PendingSurvey::post(Question::Strands);
+    let pending = PendingSurvey::post(question);
     if pending.own.is_some() {
         answer_for_own_worker(&pending.survey);
     }

@@ -15,7 +15,7 @@ use std::{
 use ramie_coro::StackInfo;
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, Worker};
+use super::{FiberStack, StackCopy, Worker};
 use crate::core::{
     cancel,
     primitive::Ordering,
@@ -47,6 +47,8 @@ pub(crate) struct StrandFacts {
     /// The limits and scopes around it, if there are any.
     pub(crate) limits: Option<Box<LimitFacts>>,
     pub(crate) stack: Option<StackInfo>,
+    /// The frames of a suspended fiber, if they were asked for.
+    pub(crate) frames: Option<StackCopy>,
 }
 
 /// A wait.
@@ -159,7 +161,15 @@ impl<'a> Reader<'a> {
             wait: record.map(|record| self.of_wait(record)),
             limits: self.limits_of(stack),
             stack: stack.info(),
+            frames: None,
         })
+    }
+
+    /// The facts of the strand on this stack, with a copy of its frames if it is suspended.
+    pub(super) fn of_stack_with_frames(&self, stack: &FiberStack) -> Option<StrandFacts> {
+        let facts = self.of_stack(stack)?;
+        let frames = if facts.is_running { None } else { StackCopy::of_suspended(stack) };
+        Some(StrandFacts { frames, ..facts })
     }
 
     fn left_ns(&self, deadline: Deadline) -> Option<u64> {

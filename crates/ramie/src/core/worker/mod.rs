@@ -14,12 +14,13 @@
 //!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
-//! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers);
+//! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
+//!   [`stack_copy`] (frames, for backtraces);
 //! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
 //!   that hold contexts), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
-//!   samples), [`watched`] and [`view`] (what a
-//!   watchdog sees from outside), [`defaults`].
+//!   samples, count of switches), [`watched`] and [`view`] (what a watchdog sees from outside),
+//!   [`defaults`].
 //!
 //! A started fiber stays on its worker: its stack may hold `!Send` values and addresses of
 //! thread-locals. What moves between workers is closures that have no stack yet.
@@ -56,6 +57,7 @@ mod sampling;
 mod scheduler;
 mod shared;
 mod spread;
+mod stack_copy;
 mod stacks;
 mod stealing;
 mod survey;
@@ -97,6 +99,7 @@ pub(crate) use self::{
     running::RunningStrand,
     scheduler::Scheduler,
     shared::Shared,
+    stack_copy::StackCopy,
     stacks::Stacks,
     stealing::Membership,
     survey::{Question, SurveyInbox, WorkerAnswer, WorkerFacts},

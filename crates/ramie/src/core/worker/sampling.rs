@@ -18,7 +18,8 @@
 //!
 //! The number of switches follows from the countdown: the worker counts them (`count_switches`)
 //! before it restarts the countdown, because it polls, sleeps or is to poll next, and when its loop
-//! ends. A sample counts nothing, because it leaves the number of switches until the poll unchanged.
+//! ends. A sample counts nothing, because it leaves the number of switches until the poll
+//! unchanged.
 
 use std::cell::Cell;
 

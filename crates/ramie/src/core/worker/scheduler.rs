@@ -15,8 +15,9 @@ use crate::core::{
 #[repr(C)]
 pub(crate) struct Scheduler {
     pub(super) ready: RunQueue,
-    /// Switches left until the loop *looks up*, that is, interrupts its switching to poll or sample:
-    /// those until the next poll, less `beyond`. Written by the worker alone; the watchdog reads it.
+    /// Switches left until the loop *looks up*, that is, interrupts its switching to poll or
+    /// sample: those until the next poll, less `beyond`. Written by the worker alone; the watchdog
+    /// reads it.
     countdown: AtomicU32,
     /// Whether there are other workers to share closures with.
     pub(super) has_peers: bool,

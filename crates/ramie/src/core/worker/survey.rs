@@ -56,6 +56,8 @@ use crate::core::{
 const SLICE: Duration = Duration::from_millis(2);
 /// The number of strands between two looks at the clock.
 const STRIDE: usize = 64;
+/// The most stacks of a worker that are copied for one survey; each copy takes some KiB.
+const MOST_COPIES: usize = 10_000;
 
 /// The inboxes of all workers alive.
 pub(super) static INBOXES: Mutex<Vec<Arc<SurveyInbox>>> = Mutex::new(Vec::new());
@@ -90,6 +92,8 @@ pub(super) struct Progress {
     /// The stacks that have not been visited are those below this index; none: all.
     below: Option<usize>,
     tally: Tally,
+    /// The number of stacks that were copied.
+    copies: usize,
 }
 
 /// What a survey asks for.
@@ -97,6 +101,8 @@ pub(super) struct Progress {
 pub(crate) enum Question {
     /// All strands.
     Strands,
+    /// All strands, with the frames of those that are suspended.
+    Frames,
     /// The strands that wait for other strands, and tallies of all strands.
     Waits,
 }
@@ -255,9 +261,14 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     let end_ns = start_ns + SLICE.as_nanos() as u64;
     let mut facts = Vec::new();
     let reader = facts::Reader::new(worker);
-    let Progress { below, tally } = progress;
+    let Progress { below, tally, copies } = progress;
     let mut visit = |stack: &FiberStack| match survey.question {
-        Question::Strands => facts.extend(reader.of_stack(stack)),
+        Question::Frames if *copies < MOST_COPIES => {
+            let strand = reader.of_stack_with_frames(stack);
+            *copies += usize::from(strand.as_ref().is_some_and(|strand| strand.frames.is_some()));
+            facts.extend(strand);
+        }
+        Question::Strands | Question::Frames => facts.extend(reader.of_stack(stack)),
         Question::Waits => facts.extend(reader.of_waiting(stack, tally)),
     };
     let below = below.get_or_insert_with(|| {

@@ -1,0 +1,190 @@
+//! Backtraces of suspended fibers. The functions of the program are called by name here, so the
+//! tests hold in builds with and without debug information.
+#![cfg(all(feature = "backtrace", target_arch = "x86_64"))]
+
+use std::hint::black_box;
+
+use ramie::{
+    coro::Coroutine,
+    fiber,
+    inspect::{Backtrace, BacktraceFrame, DumpOptions, StrandDump, StrandState},
+    sync::Event,
+};
+
+use crate::{common, named, spawned_in, unique, waiting};
+
+fn dumped(name: &str) -> StrandDump {
+    let dump = DumpOptions::new().backtraces(true).dump();
+    named(&dump, name).cloned().expect("a strand of that name")
+}
+
+fn backtrace_of(name: &str) -> Backtrace {
+    waiting(name);
+    dumped(name).backtrace.expect("a backtrace")
+}
+
+fn functions(backtrace: &Backtrace) -> Vec<String> {
+    backtrace.frames().into_iter().filter_map(|frame| frame.function).collect()
+}
+
+fn count(functions: &[String], part: &str) -> usize {
+    functions.iter().filter(|function| function.contains(part)).count()
+}
+
+#[inline(never)]
+fn descends(depth: u32, event: &Event) {
+    match depth {
+        0 => drop(event.wait()),
+        _ => descends(depth - 1, event),
+    }
+    black_box(depth);
+}
+
+/// Runs `body` in a fiber, and `check` while it waits for the event.
+fn while_waiting(body: impl Fn(&Event) + Sync, check: impl FnOnce(&str)) {
+    let (event, name) = (Event::new(), unique("traced"));
+    common::one_worker().run(|| {
+        fiber::scope(|s| {
+            spawned_in(s, &name, || body(&event));
+            check(&name);
+            event.set();
+        });
+    });
+}
+
+#[test]
+fn each_call_of_a_suspended_fiber_is_named() {
+    while_waiting(
+        |event| descends(3, event),
+        |name| {
+            let backtrace = backtrace_of(name);
+            let functions = functions(&backtrace);
+            assert_eq!(count(&functions, "backtraces::descends"), 4, "{functions:#?}");
+            // The switch is below the call that waits, and the worker's loop is not on this stack.
+            let wait = functions.iter().position(|f| f.contains("Event::wait")).unwrap();
+            assert!(functions[..wait].iter().any(|f| f.contains("suspend")), "{functions:#?}");
+            assert_eq!(count(&functions, "run_loop"), 0, "{functions:#?}");
+            // Addresses lie inside the calls.
+            assert!(backtrace.addresses().len() > 8);
+        },
+    );
+}
+
+#[test]
+fn the_short_text_begins_with_the_call_that_waits() {
+    while_waiting(
+        |event| descends(1, event),
+        |name| {
+            let backtrace = backtrace_of(name);
+            let text = backtrace.to_string();
+            let lines: Vec<_> = text.lines().collect();
+            assert!(lines[0].contains("Event::wait"), "{text}");
+            assert!(lines[1].contains("backtraces::descends"), "{text}");
+            assert!(lines[2].contains("backtraces::descends"), "{text}");
+            assert!(!text.contains("begin_short_backtrace"), "{text}");
+            assert!(format!("{backtrace:#}").contains("suspend"), "{backtrace:#}");
+            let has_line = |frame: &&BacktraceFrame| frame.file.is_some();
+            let frames = backtrace.frames();
+            let user = |frame: &&BacktraceFrame| {
+                frame.function.as_ref().is_some_and(|f| f.contains("backtraces::descends"))
+            };
+            if let Some(frame) = frames.iter().filter(user).find(has_line) {
+                assert!(frame.file.as_ref().unwrap().ends_with("inspect/backtraces.rs"));
+                assert!(frame.line.unwrap() < 60);
+            }
+        },
+    );
+}
+
+/// The frames lie on two stacks.
+#[test]
+fn a_fiber_that_waits_inside_a_coroutine_has_the_frames_of_both() {
+    #[inline(never)]
+    fn resumes(event: &Event) {
+        // The coroutine may not borrow; the fiber waits for it.
+        let event = std::ptr::from_ref(event).addr();
+        let inner = Coroutine::<(), (), ()>::new(move |_, ()| waits_inside(event));
+        inner.resume(());
+        black_box(event);
+    }
+
+    #[inline(never)]
+    fn waits_inside(event: usize) {
+        fiber::park();
+        black_box(event);
+    }
+
+    // So that the place of the saved stack pointer is known.
+    each_call_of_a_suspended_fiber_is_named();
+    let name = unique("inside");
+    common::one_worker().run(|| {
+        let event = Event::new();
+        fiber::scope(|s| {
+            let handle = spawned_in(s, &name, || resumes(&event));
+            let functions = functions(&backtrace_of(&name));
+            let inner = functions.iter().position(|f| f.contains("waits_inside"));
+            let outer = functions.iter().position(|f| f.contains("resumes"));
+            assert!(inner.is_some() && inner < outer, "{functions:#?}");
+            handle.fiber().unpark();
+        });
+    });
+}
+
+#[test]
+fn a_fiber_that_waits_for_its_turn_has_one_and_others_do_not() {
+    let (name, fresh) = (unique("ready"), unique("fresh"));
+    common::one_worker().run(|| {
+        fiber::scope(|s| {
+            spawned_in(s, &name, fiber::yield_now);
+            fiber::yield_now();
+            spawned_in(s, &fresh, || ());
+            let dump = ramie::no_switch(|| DumpOptions::new().backtraces(true).dump());
+            let ready = named(&dump, &name).unwrap();
+            assert_eq!(ready.state, StrandState::Runnable);
+            let functions = functions(ready.backtrace.as_ref().unwrap());
+            assert_eq!(count(&functions, "fiber::yield_now"), 1, "{functions:#?}");
+            let without = dump.strands.iter().filter(|strand| strand.backtrace.is_none());
+            let states: Vec<_> = without.map(|strand| strand.state).collect();
+            assert!(states.contains(&StrandState::Running), "{states:?}");
+            assert!(!states.contains(&StrandState::Runnable), "{states:?}");
+            assert!(dump.to_string().contains("calls, the innermost first:\n"), "{dump}");
+        });
+    });
+    assert!(ramie::inspect::dump().strands.iter().all(|strand| strand.backtrace.is_none()));
+}
+
+/// Frames are moved over by fibers that continue; the walk must end with the copy.
+#[test]
+fn backtraces_of_fibers_that_run_meanwhile_are_whole() {
+    let names: Vec<_> = (0..20).map(|_| unique("busy")).collect();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    common::with_workers(2).run(|| {
+        fiber::scope(|s| {
+            for name in &names {
+                spawned_in(s, name, || turns(&stop));
+            }
+            common::wait_until(|| ramie::metrics::metrics().unstarted() == 0);
+            let mut seen = 0;
+            for _ in 0..20 {
+                let dump = DumpOptions::new().backtraces(true).dump();
+                let strands = names.iter().filter_map(|name| named(&dump, name));
+                for backtrace in strands.filter_map(|strand| strand.backtrace.as_ref()) {
+                    let functions = functions(backtrace);
+                    let turns = count(&functions, "backtraces::turns");
+                    assert_eq!(turns, 1, "{functions:#?}");
+                    seen += 1;
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(seen > 100, "{seen}");
+        });
+    });
+}
+
+#[inline(never)]
+fn turns(stop: &std::sync::atomic::AtomicBool) {
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        fiber::yield_now();
+    }
+    black_box(stop);
+}
