@@ -1,19 +1,22 @@
 //! The report of a deadlock.
 
-use std::fmt;
+use std::{collections::HashMap, fmt, time::Duration};
 
 use super::graph::Need;
 use crate::{
     core::{
         strand::FiberId,
         wait::park::Subject,
-        worker::{StrandFacts, WaitFacts},
+        worker::{self, Question, StrandFacts, WaitFacts},
     },
     sync::raw_rwlock,
+    unwind::{self, Backtrace},
 };
 
 /// The most strands that a report names.
 const NAMED: usize = 20;
+/// How long a report waits for the calls of its strands.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Describes strands none of which can ever go on; given to the reaction of
 /// [`Builder::on_deadlock`](crate::Builder::on_deadlock). Its `Display` is the report.
@@ -21,6 +24,10 @@ const NAMED: usize = 20;
 pub struct Deadlock {
     is_cycle: bool,
     lines: Vec<String>,
+    /// The strands of the lines.
+    strands: Vec<FiberId>,
+    /// Their calls, as far as they are known.
+    calls: HashMap<FiberId, Backtrace>,
     count: usize,
     help: &'static str,
 }
@@ -46,6 +53,29 @@ impl Deadlock {
         self.lines.iter().map(String::as_str)
     }
 
+    /// Returns the calls in which a strand of [`iter`](Self::iter) waits, by its index there.
+    /// `None` without the crate feature `backtrace`, and for a strand that is a thread.
+    #[must_use]
+    pub fn backtrace(&self, index: usize) -> Option<&Backtrace> {
+        self.calls.get(self.strands.get(index)?)
+    }
+
+    /// Asks the workers for the calls of the strands; none of them can go on, so their waits are
+    /// still the same. `is_unwanted`: the runtime ends.
+    pub(crate) fn add_calls(&mut self, is_unwanted: impl Fn() -> bool) {
+        if !unwind::IS_AVAILABLE {
+            return;
+        }
+        let workers = worker::survey(Question::Frames, PATIENCE, is_unwanted);
+        let strands = workers.iter().flat_map(|worker| &worker.strands);
+        let named = strands.filter(|strand| self.strands.contains(&strand.id));
+        let calls = named.filter_map(|strand| {
+            let backtrace = Backtrace::of(strand.frames.as_ref()?)?;
+            Some((strand.id, backtrace))
+        });
+        self.calls = calls.collect();
+    }
+
     /// The strands of a cycle, each with its need.
     pub(super) fn of_cycle(cycle: &[(&StrandFacts, Need)]) -> Deadlock {
         let next = cycle.iter().cycle().skip(1).take(NAMED.min(cycle.len()));
@@ -61,7 +91,7 @@ impl Deadlock {
                 (_, Subject::RwLock) => format!("{}, that {other} holds", wait.kind.name),
                 _ => format!("{} that {other} holds", wait.kind.name),
             };
-            Some(line(strand, wait, &awaited))
+            Some((strand.id, line(strand, wait, &awaited)))
         });
         let is_lock =
             |(_, subject): &(_, Subject)| matches!(subject, Subject::Mutex | Subject::RwLock);
@@ -78,7 +108,9 @@ impl Deadlock {
                  for one that waits for it"
             }
         };
-        Deadlock { is_cycle: true, lines: lines.collect(), count: cycle.len(), help }
+        let (strands, lines) = lines.unzip();
+        let (calls, count) = (HashMap::new(), cycle.len());
+        Deadlock { is_cycle: true, lines, strands, calls, count, help }
     }
 
     /// All strands of the process.
@@ -99,12 +131,14 @@ impl Deadlock {
                 }
                 _ => name.to_owned(),
             };
-            Some(line(strand, wait, &awaited))
+            Some((strand.id, line(strand, wait, &awaited)))
         });
+        let (named, lines) = lines.unzip();
         let help = "drop each sender when its last value was sent, so that its receivers end; \
                     look for a guard, a sender or a handle that was leaked or that a waiting \
                     strand keeps; ramie::inspect::dump() describes all strands";
-        Deadlock { is_cycle: false, lines: lines.collect(), count: strands.len(), help }
+        let (calls, count) = (HashMap::new(), strands.len());
+        Deadlock { is_cycle: false, lines, strands: named, calls, count, help }
     }
 }
 
@@ -143,8 +177,11 @@ impl fmt::Display for Deadlock {
                  them"
             )?,
         }
-        for line in &self.lines {
+        for (index, line) in self.lines.iter().enumerate() {
             write!(f, "\n  {line}")?;
+            if let Some(calls) = self.backtrace(index) {
+                write!(f, "\n    {}", calls.listed("    "))?;
+            }
         }
         if self.count > self.lines.len() {
             write!(f, "\n  and {} more", self.count - self.lines.len())?;

@@ -142,10 +142,8 @@ impl<'a> StrandTree<'a> {
             write!(f, "\n{indent}    {cancel}")?;
         }
         if let Some(backtrace) = &strand.backtrace {
-            write!(f, "\n{indent}    calls, the innermost first:")?;
-            for line in backtrace.to_string().lines() {
-                write!(f, "\n{indent}        {line}")?;
-            }
+            let indent = format!("{indent}    ");
+            write!(f, "\n{indent}{}", backtrace.listed(&indent))?;
         }
         writeln!(f)
     }

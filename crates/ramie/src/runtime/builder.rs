@@ -276,7 +276,9 @@ impl Builder {
     /// times of threads (`/proc/self/task/ID/schedstat`) or a filter refuses process_vm_readv(2).
     /// Turn the reports off if a filter kills the process for that call.
     ///
-    /// The watchdog sends no signals, and sleeps while all workers sleep.
+    /// With the crate feature `backtrace` the report has the calls in which the fiber is (on
+    /// x86-64). The watchdog then interrupts a thread that computes by SIGURG, unless the program
+    /// has a handler for it. Otherwise it sends no signals. It sleeps while all workers sleep.
     pub fn stall_limit(mut self, limit: Option<Duration>) -> Self {
         self.watch.stall_limit = Some(limit);
         self

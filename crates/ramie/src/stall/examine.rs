@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use ramie_coro::saved::SavedRegisters;
+
 use super::{
-    calls,
+    calls, interrupted,
     report::{LockHolders, NAMED, StallCause},
     suspicion::Times,
-    thread_state::{Doing, doing, usage},
+    thread_state::{CallPlace, Doing, doing, usage},
 };
-use crate::core::worker::{ParkedFiber, RunningFiber, Turn, WorkerView};
+use crate::{
+    core::worker::{ParkedFiber, RunningFiber, StackCopy, Turn, WorkerView},
+    unwind::{self, Backtrace},
+};
 
 /// What an examination has found.
 pub(super) enum Examination {
@@ -16,7 +21,7 @@ pub(super) enum Examination {
     Nothing,
     /// The thread is stopped, and its time does not count.
     Stopped,
-    Stall(RunningFiber, StallCause),
+    Stall(RunningFiber, StallCause, Option<Backtrace>),
 }
 
 /// Examines a worker whose fiber has used `times` in a turn, on the thread of that id.
@@ -33,7 +38,8 @@ pub(super) fn examine(
         return Examination::Nothing;
     }
     let has_not_run = || usage(thread).is_some_and(|now| now.runs == times.runs);
-    let cause = match doing(thread) {
+    let doing = doing(thread);
+    let cause = match doing {
         None => return Examination::Nothing,
         Some(Doing::Stopped) => return Examination::Stopped,
         Some(doing) if !is_to_blame(doing, times, limit, has_not_run) => {
@@ -43,22 +49,46 @@ pub(super) fn examine(
         Some(Doing::Running) => return Examination::Nothing,
         Some(Doing::PageFault) => StallCause::PageFault,
         Some(Doing::Blocked) => StallCause::SystemCall("that /proc does not name here".to_owned()),
-        Some(Doing::Call { number, arguments }) => match calls::awaited_futex(number, &arguments) {
-            None => StallCause::SystemCall(calls::name_of(number)),
-            Some(futex) => {
-                let parked = view.parked(futex, has_not_run);
-                let Some(parked) = parked else { return Examination::Nothing };
-                let is_cut = parked.is_cut;
-                let more = parked.fibers.len().saturating_sub(NAMED);
-                let lines = parked.fibers.iter().take(NAMED).map(describe).collect();
-                StallCause::Lock(LockHolders { lines, more, unstarted, is_cut })
+        Some(Doing::Call { number, arguments, .. }) => {
+            match calls::awaited_futex(number, &arguments) {
+                None => StallCause::SystemCall(calls::name_of(number)),
+                Some(futex) => {
+                    let parked = view.parked(futex, has_not_run);
+                    let Some(parked) = parked else { return Examination::Nothing };
+                    let is_cut = parked.is_cut;
+                    let more = parked.fibers.len().saturating_sub(NAMED);
+                    let lines = parked.fibers.iter().take(NAMED).map(describe).collect();
+                    StallCause::Lock(LockHolders { lines, more, unstarted, is_cut })
+                }
             }
-        },
+        }
     };
+    let calls = calls_of(thread, doing, has_not_run);
     // Last, because it confirms that the turn is still the same.
     match view.running(turn) {
-        Some(fiber) => Examination::Stall(fiber, cause),
+        Some(fiber) => Examination::Stall(fiber, cause, calls),
         None => Examination::Nothing,
+    }
+}
+
+/// The calls in which the fiber of a thread is, if this build makes backtraces.
+fn calls_of(
+    thread: i32,
+    doing: Option<Doing>,
+    has_not_run: impl Fn() -> bool,
+) -> Option<Backtrace> {
+    if !unwind::IS_AVAILABLE {
+        return None;
+    }
+    match doing? {
+        Doing::Running => Backtrace::of(&interrupted::frames_of(thread)?),
+        Doing::Call { place: CallPlace { stack, instruction }, .. } => {
+            // The kernel does not tell the frame pointer.
+            let registers = SavedRegisters { instruction, stack, frame: 0 };
+            let frames = StackCopy::from_registers(registers).filter(|_| has_not_run())?;
+            Backtrace::without_frame_pointer(&frames)
+        }
+        Doing::Stopped | Doing::PageFault | Doing::Blocked => None,
     }
 }
 

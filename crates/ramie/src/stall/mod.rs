@@ -8,6 +8,7 @@
 //! - [`suspicion`]: decides from looks whether there is a stall;
 //! - [`examine`]: finds the fiber and the cause;
 //! - [`thread_state`], [`calls`]: what a thread does, as /proc describes it;
+//! - [`interrupted`]: the frames of a thread that computes;
 //! - [`limit`](mod@limit), [`reaction`]: the options;
 //! - [`report`]: the report and its text; [`places`]: a limit on the number of reports;
 //! - `core/worker/watched.rs`: the words of a worker that the watchdog compares;
@@ -26,6 +27,9 @@
 //! `EINTR` even if the handler asks for a restart, and C libraries may not expect that. So the
 //! watchdog reads /proc, and lets the kernel copy the data of the fibers.
 //!
+//! There is one exception, in builds with the feature `backtrace`: a thread that computes, whose
+//! registers the kernel does not tell, gets a signal ([`interrupted`]).
+//!
 //! # Costs
 //! A switch has two instructions more, and touches no more memory: the count of switches, which it
 //! decrements anyway, is atomic now. While a worker is awake, the watchdog looks four times in each
@@ -35,6 +39,7 @@
 
 mod calls;
 mod examine;
+mod interrupted;
 mod limit;
 mod places;
 mod reaction;

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::unwind::Backtrace;
+
 /// The most fibers that a report names.
 pub(super) const NAMED: usize = 10;
 
@@ -15,6 +17,7 @@ pub struct Stall {
     pub(super) is_in_no_switch: bool,
     pub(super) duration: Duration,
     pub(super) cause: StallCause,
+    pub(super) calls: Option<Backtrace>,
     pub(super) unreported: u32,
 }
 
@@ -84,6 +87,14 @@ impl Stall {
         self.duration
     }
 
+    /// Returns the calls in which the fiber was when the stall was found. `None` without the crate
+    /// feature `backtrace`, and if they could not be read: see
+    /// [`Builder::stall_limit`](crate::Builder::stall_limit).
+    #[must_use]
+    pub fn backtrace(&self) -> Option<&Backtrace> {
+        self.calls.as_ref()
+    }
+
     /// Returns the cause.
     #[must_use]
     pub fn cause(&self) -> &StallCause {
@@ -107,6 +118,9 @@ impl fmt::Display for Stall {
             f.write_str("\n  it is in a no_switch region, in which no call may wait")?;
         }
         write!(f, "\n  {}", self.cause)?;
+        if let Some(calls) = &self.calls {
+            write!(f, "\n  {}", calls.listed("  "))?;
+        }
         if self.unreported > 0 {
             write!(f, "\n  {} more stalls of this closure were not reported", self.unreported)?;
         }
@@ -193,6 +207,7 @@ mod tests {
             is_in_no_switch: false,
             duration: Duration::from_micros(37_900),
             cause,
+            calls: None,
             unreported: 0,
         }
     }

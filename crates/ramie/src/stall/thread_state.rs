@@ -25,9 +25,16 @@ pub(super) enum Doing {
     /// It waits for a page of memory.
     PageFault,
     /// It is blocked in a system call.
-    Call { number: i64, arguments: [usize; 6] },
+    Call { number: i64, arguments: [usize; 6], place: CallPlace },
     /// It is blocked, and this system does not say in which call.
     Blocked,
+}
+
+/// Where a thread has made the system call in which it is blocked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CallPlace {
+    pub(super) stack: usize,
+    pub(super) instruction: usize,
 }
 
 /// The times of a thread; `None` if this system does not count them.
@@ -75,11 +82,12 @@ fn parse_call(text: &str) -> Option<Doing> {
     if number < 0 {
         return Some(Doing::PageFault);
     }
-    let mut arguments = [0; 6];
-    for argument in &mut arguments {
-        *argument = usize::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    let mut numbers = [0; 8];
+    for number in &mut numbers {
+        *number = usize::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
     }
-    Some(Doing::Call { number, arguments })
+    let [arguments @ .., stack, instruction] = numbers;
+    Some(Doing::Call { number, arguments, place: CallPlace { stack, instruction } })
 }
 
 #[cfg(test)]
@@ -101,7 +109,8 @@ mod tests {
         assert_eq!(parse_state("7"), None);
         let call = "202 0x7f01 0x80 0x2 0x0 0x0 0xf 0x7ffe 0x7fff";
         let arguments = [0x7f01, 0x80, 2, 0, 0, 15];
-        assert_eq!(parse_call(call), Some(Doing::Call { number: 202, arguments }));
+        let place = CallPlace { stack: 0x7ffe, instruction: 0x7fff };
+        assert_eq!(parse_call(call), Some(Doing::Call { number: 202, arguments, place }));
         assert_eq!(parse_call("-1 0x7ffe 0x7fff"), Some(Doing::PageFault));
         assert_eq!(parse_call("202 0x7f01"), None);
         assert_eq!(parse_call("none"), None);

@@ -196,7 +196,8 @@ impl State {
                 self.react(&finding);
             }
             let found = search.as_mut().map(|search| self.search(now, search));
-            for deadlock in found.unwrap_or_default() {
+            for mut deadlock in found.unwrap_or_default() {
+                deadlock.add_calls(|| self.is_over());
                 self.react(&Finding::Deadlock(deadlock));
             }
             self.sleep(tick, search.as_ref().and_then(|search| search.rest(now)));
@@ -306,7 +307,7 @@ impl WatchedWorker {
                     self.suspicion.forget();
                     None
                 }
-                Examination::Stall(fiber, cause) => {
+                Examination::Stall(fiber, cause, calls) => {
                     let computes = matches!(cause, StallCause::Computing(_));
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
@@ -315,7 +316,10 @@ impl WatchedWorker {
                     self.suspicion.note_known(computes, unreported.is_some());
                     let unreported = unreported?;
                     self.reported.clone_from(&fiber.label);
-                    Some(Finding::Stall(self.stall(fiber, cause, &times, unreported)))
+                    Some(Finding::Stall(Stall {
+                        calls,
+                        ..self.stall(fiber, cause, &times, unreported)
+                    }))
                 }
             },
         }
@@ -336,6 +340,7 @@ impl WatchedWorker {
             is_in_no_switch,
             duration: times.total,
             cause,
+            calls: None,
             unreported,
         }
     }

@@ -70,8 +70,21 @@ pub struct BacktraceFrame {
 impl Backtrace {
     /// Walks through a copy of a stack; `None` if this build cannot.
     pub(crate) fn of(copy: &StackCopy) -> Option<Backtrace> {
-        let addresses = walk::walk(copy);
+        Self::of_addresses(walk::walk(copy))
+    }
+
+    /// As [`of`](Self::of), for registers without the frame pointer.
+    pub(crate) fn without_frame_pointer(copy: &StackCopy) -> Option<Backtrace> {
+        Self::of_addresses(walk::walk_without_frame_pointer(copy))
+    }
+
+    fn of_addresses(addresses: Vec<usize>) -> Option<Backtrace> {
         (!addresses.is_empty()).then(|| Backtrace { addresses: addresses.into() })
+    }
+
+    /// The short text as a part of a report whose lines have that indentation.
+    pub(crate) fn listed<'a>(&'a self, indent: &'a str) -> impl fmt::Display + use<'a> {
+        Listed { backtrace: self, indent }
     }
 
     /// Returns an address inside each call instruction, the innermost first.
@@ -84,6 +97,20 @@ impl Backtrace {
     #[must_use]
     pub fn frames(&self) -> Vec<BacktraceFrame> {
         self.addresses.iter().flat_map(|address| symbols::frames_at(*address)).collect()
+    }
+}
+
+/// A backtrace as a part of a report, with a heading.
+struct Listed<'a> {
+    backtrace: &'a Backtrace,
+    indent: &'a str,
+}
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("calls, the innermost first:")?;
+        let text = self.backtrace.to_string();
+        text.lines().try_for_each(|line| write!(f, "\n{}    {line}", self.indent))
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct LoadedObject {
     /// The difference between the addresses in memory and those in the file.
     pub(super) base: usize,
     pub(super) range: Range<usize>,
+    /// The segments that can be executed.
+    pub(super) code: Vec<Range<usize>>,
     pub(super) index: Range<usize>,
     pub(super) index_bytes: Vec<u8>,
     pub(super) table: Range<usize>,
@@ -71,7 +73,9 @@ fn object(info: &libc::dl_phdr_info) -> Option<LoadedObject> {
         let start = base.wrapping_add(header.p_vaddr as usize);
         start..start.wrapping_add(header.p_memsz as usize)
     };
-    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(place);
+    let segments = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let loaded = || segments().map(place);
+    let code = segments().filter(|header| header.p_flags & libc::PF_X != 0).map(place).collect();
     let index = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME).map(place)?;
     // SAFETY: the index of a loaded object, which is not unloaded meanwhile; nobody writes to it.
     let index_bytes = unsafe { copy(&index) };
@@ -81,7 +85,7 @@ fn object(info: &libc::dl_phdr_info) -> Option<LoadedObject> {
     let range = loaded().map(|segment| segment.start).min()?..loaded().map(|s| s.end).max()?;
     // SAFETY: the rest of a loaded, readable segment: linkers place the table among read-only data.
     let table_bytes = unsafe { copy(&table) };
-    Some(LoadedObject { base, range, index, index_bytes, table, table_bytes })
+    Some(LoadedObject { base, range, code, index, index_bytes, table, table_bytes })
 }
 
 /// Decodes the place of the table from the head of the index.
@@ -109,7 +113,11 @@ mod tests {
     #[test]
     fn the_program_and_the_c_library_are_found() {
         let objects = objects();
-        let has = |address: usize| objects.iter().any(|object| object.range.contains(&address));
+        let has = |address: usize| {
+            let code =
+                |object: &LoadedObject| object.code.iter().any(|code| code.contains(&address));
+            objects.iter().any(code)
+        };
         assert!(has(object as *const () as usize));
         assert!(has(libc::getpid as *const () as usize));
         assert_eq!(loads(), loads());

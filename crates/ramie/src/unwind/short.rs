@@ -14,10 +14,12 @@ pub(super) fn shortened(frames: &[BacktraceFrame]) -> &[BacktraceFrame] {
     let name = |frame: &BacktraceFrame| frame.function.clone().unwrap_or_default();
     let end = frames.iter().position(|frame| name(frame).contains(OUTERMOST));
     let above = &frames[..end.unwrap_or(frames.len())];
-    let first = above.iter().position(|frame| !is_of_runtime(&name(frame)));
-    match first {
-        Some(first) => &above[first.saturating_sub(1)..],
-        None => frames,
+    let is_of_program = |frame: &BacktraceFrame| !is_of_runtime(&name(frame));
+    let (first, last) =
+        (above.iter().position(is_of_program), above.iter().rposition(is_of_program));
+    match (first, last) {
+        (Some(first), Some(last)) => &above[first.saturating_sub(1)..=last],
+        _ => frames,
     }
 }
 
@@ -62,6 +64,7 @@ mod tests {
             "app::read_head",
             "core::ops::function::FnOnce::call_once",
             "app::serve",
+            "std::panic::catch_unwind",
             "std::sys::backtrace::__rust_begin_short_backtrace",
             "ramie::core::strand::life::run_to_end",
         ];

@@ -51,6 +51,11 @@ fn check_rings(test: &str, workers: &str) {
             assert!(line.contains(&waits), "{line}");
             assert_eq!(line.matches(file!()).count(), 2, "{line}");
         }
+        if cfg!(all(feature = "backtrace", target_arch = "x86_64")) {
+            let of_closure = "deadlock::cycles::spawn_ring::{{closure}}";
+            let calls = report.lines().filter(|line| line.trim_start().starts_with(of_closure));
+            assert_eq!(calls.count(), count, "{report}");
+        }
         assert!(report.contains("same order"), "{report}");
     }
 }

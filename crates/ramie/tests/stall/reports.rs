@@ -69,6 +69,53 @@ fn a_fiber_that_computes_is_named() {
     }
 }
 
+/// The calls of a stall, if this build makes backtraces.
+fn calls_of(stall: &Stall) -> Option<Vec<String>> {
+    if !cfg!(all(feature = "backtrace", target_arch = "x86_64")) {
+        assert!(stall.backtrace().is_none());
+        return None;
+    }
+    let frames = stall.backtrace().expect("a backtrace").frames();
+    Some(frames.into_iter().filter_map(|frame| frame.function).collect())
+}
+
+#[inline(never)]
+fn computes_for_long() {
+    compute(2 * FIFTY);
+    std::hint::black_box(());
+}
+
+#[inline(never)]
+fn sleeps_for_long() {
+    std::thread::sleep(6 * FIFTY);
+    std::hint::black_box(());
+}
+
+/// By a signal if it computes, and by what the kernel tells if it is blocked.
+#[test]
+fn the_calls_of_a_stalled_fiber_are_named() {
+    let stalled: [(fn(), &str); 2] = [
+        (computes_for_long, "reports::computes_for_long"),
+        (sleeps_for_long, "reports::sleeps_for_long"),
+    ];
+    for (f, name) in stalled {
+        let stall = stall_of(1, f);
+        let Some(calls) = calls_of(&stall) else { return };
+        assert_eq!(calls.iter().filter(|call| call.contains(name)).count(), 1, "{calls:#?}");
+        // They reach the closure of the fiber, and end on its stack.
+        assert!(
+            calls.iter().any(|call| call.contains("__rust_begin_short_backtrace")),
+            "{calls:#?}"
+        );
+        assert!(!calls.iter().any(|call| call.contains("run_loop")), "{calls:#?}");
+        let report = stall.to_string();
+        assert!(
+            report.contains("\n  calls, the innermost first:\n") && report.contains(name),
+            "{report}"
+        );
+    }
+}
+
 #[test]
 fn a_no_switch_region_is_named() {
     let stall = stall_of(1, || ramie::no_switch(|| compute(2 * FIFTY)));
