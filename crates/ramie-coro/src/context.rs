@@ -80,6 +80,9 @@ impl Default for Key {
 /// The key of each segment's root. Private, so no other code can search for it.
 static SEGMENT: Key = Key::new();
 
+/// The key of a frame at which the search for coroutines ends.
+static BARRIER: Key = Key::new();
+
 struct Frame {
     key: &'static Key,
     value: *const (),
@@ -206,6 +209,15 @@ pub fn with<T, R>(key: &'static Key, value: &T, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Calls `f`; inside of it, effects and named scopes find none of the coroutines that run now.
+///
+/// For code of the program, such as a waker or the destructor of an unwanted value, that a runtime
+/// calls in the middle of its own work, and whose panics it catches: if a coroutine suspended there
+/// and were dropped, the runtime would catch its unwinding. The values of the context are found.
+pub fn without_coroutines<R>(f: impl FnOnce() -> R) -> R {
+    with(&BARRIER, &(), f)
+}
+
 /// Finds the innermost value under `key`.
 ///
 /// The pointer has the type that was passed to [`with`]. It is valid until the caller returns or
@@ -275,6 +287,8 @@ pub(crate) fn find_owner(tag: TypeId) -> Option<NonNull<()>> {
                 return NonNull::new(segment.owner.get().cast_mut());
             }
             here = segment.resumed_at.get();
+        } else if ptr::eq(frame.key, &BARRIER) {
+            return None;
         }
         at = frame.parent.get();
     }

@@ -10,7 +10,9 @@ use std::{
 };
 
 use common::{assert_signal, assert_success, child, is_child, stderr, use_stack};
-use ramie_coro::{Builder, Coroutine, Stack, StackPool, StackSize, bare::BareCoroutine, overflow};
+use ramie_coro::{
+    Builder, Coroutine, Stack, StackInfo, StackPool, StackSize, bare::BareCoroutine, overflow,
+};
 
 fn overflow_a_coroutine(label: Option<&str>) {
     let builder = Builder::new().stack_size(64 * 1024);
@@ -96,18 +98,32 @@ fn mprotect_guards_are_reported_too() {
 #[test]
 fn a_runtime_describes_what_is_running() {
     if is_child() {
-        let describe = |out: &mut dyn std::fmt::Write| {
-            let _ = write!(out, "Fiber {} was running; raise it with a variable.", 42);
+        let describe = |stack: &StackInfo, out: &mut dyn std::fmt::Write| {
+            let size = stack.size().usable_bytes();
+            write!(out, "Fiber {} was running on {size} bytes.", 42).is_ok()
         };
         // SAFETY: it only writes.
         unsafe { overflow::set_describer(describe) };
         // SAFETY: it is never called.
-        unsafe { overflow::set_describer(|_| unreachable!("the first one stays")) };
+        unsafe { overflow::set_describer(|_, _| unreachable!("the first one stays")) };
         return overflow_a_coroutine(None);
     }
     let output = child("a_runtime_describes_what_is_running");
     assert_signal(&output, libc::SIGABRT);
-    assert!(stderr(&output).contains("Fiber 42 was running; raise it with a variable."));
+    assert!(stderr(&output).contains("Fiber 42 was running on 65536 bytes."));
+}
+
+/// On a thread without a fiber.
+#[test]
+fn a_runtime_that_describes_nothing_leaves_the_remedy() {
+    if is_child() {
+        // SAFETY: it does nothing.
+        unsafe { overflow::set_describer(|_, _| false) };
+        return overflow_a_coroutine(None);
+    }
+    let output = child("a_runtime_that_describes_nothing_leaves_the_remedy");
+    assert_signal(&output, libc::SIGABRT);
+    assert!(stderr(&output).contains(overflow::REMEDY), "{}", stderr(&output));
 }
 
 #[test]

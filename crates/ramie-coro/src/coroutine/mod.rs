@@ -63,6 +63,8 @@ pub enum State {
 /// - A body that catches this unwinding with `catch_unwind` may return. If it suspends again, the
 ///   process aborts. It also aborts if a destructor panics, as in any unwinding.
 /// - This works even while the thread is unwinding from a panic of its own.
+/// - [`std::thread::panicking`] is true meanwhile, as in any unwinding, so a lock whose guard lies
+///   on the stack is poisoned, although nothing panicked.
 /// - With `panic = "abort"` there is no unwinding, so the stack is leaked with the values on it,
 ///   and counted in [`stats`](crate::stats). The same happens if the body is suspended inside
 ///   [`context::with`](crate::context::with) on another strand than the one that drops it.

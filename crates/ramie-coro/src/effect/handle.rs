@@ -78,12 +78,13 @@ pub fn handle<E: Effect, R>(
     // is for bodies of this type.
     let body = unsafe { HandledBody::borrowing(Some(body_tag::<E>()), |_, ()| body()) };
     let body = Unwind(body);
-    match answer_effects(&body.0, &mut handler) {
+    let outcome = answer_effects(&body.0, &mut handler);
+    // Ended here and not at the end of the block: if the body panics while it is unwound, the
+    // compiler forgets a value that is being returned, and drops a variable.
+    drop(body);
+    match outcome {
         Ok(value) => value,
-        Err(payload) => {
-            drop(body);
-            resume_unwind(payload)
-        }
+        Err(payload) => resume_unwind(payload),
     }
 }
 

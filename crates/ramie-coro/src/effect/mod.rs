@@ -37,6 +37,9 @@
 //! - [`start`] is the *shallow* form for bodies that are `'static`: each effect is returned as a
 //!   value with a [`Continuation`], which may be kept and resumed at any time.
 //! - A strand (a fiber or a thread) has handlers of its own: a spawned strand starts without any.
+//! - Code that a runtime calls in the middle of its own work, such as a waker or the destructor of
+//!   an unwanted outcome, finds no handler
+//!   ([`without_coroutines`](crate::context::without_coroutines)).
 //! - Code on the stack of a [bare](crate::bare) coroutine, or of another library's, sees no
 //!   handlers outside it.
 //! - If a fiber parks inside a body, the whole fiber parks, as inside any coroutine.
@@ -100,7 +103,8 @@ pub enum Step<E, K, R> {
 /// Suspends the body of the innermost handler for this type of effect, and returns the output with
 /// which the handler resumes it.
 ///
-/// If the handler drops the resumption, `perform` does not return but unwinds the body's stack.
+/// If the handler drops the resumption, `perform` does not return but unwinds the body's stack. A
+/// lock whose guard lies there is poisoned then, as by a panic.
 ///
 /// # Panics
 /// If there is no handler on this strand.

@@ -28,8 +28,9 @@ use crate::{
 
 pub use crate::stack::stack_of;
 
-/// Writes a description of the code that is running on this thread.
-pub type Describer = fn(&mut dyn Write);
+/// Writes which code has overflowed that stack, and the remedy; returns false if it has written
+/// nothing.
+pub type Describer = fn(&StackInfo, &mut dyn Write) -> bool;
 
 static DESCRIBER: OnceLock<Describer> = OnceLock::new();
 
@@ -140,6 +141,11 @@ impl Write for Stderr {
     }
 }
 
+/// The remedy for a coroutine of the program.
+pub const REMEDY: &str = "Give the coroutine a larger stack with Builder::stack_size. The bodies of \
+                          effects, of reset and of named scopes have stacks of the default size: call \
+                          the deep function outside of them.";
+
 fn report(stack: &StackInfo, address: usize) {
     let mut out = Stderr;
     // SAFETY: null, or a label that only this thread changes, which runs this handler on that stack
@@ -152,11 +158,8 @@ fn report(stack: &StackInfo, address: usize) {
         "\n{label} has overflowed its stack: all {size} bytes usable at {floor:#x}..{base:#x} are \
          used, and it touched {address:#x} in the guard of {GUARD_BYTES} bytes below. "
     );
-    match DESCRIBER.get() {
-        Some(describe) => describe(&mut out),
-        None => {
-            let _ = out.write_str("Enlarge the stack with Builder::stack_size.");
-        }
+    if !DESCRIBER.get().is_some_and(|describe| describe(stack, &mut out)) {
+        let _ = out.write_str(REMEDY);
     }
     let _ = out.write_str("\n");
 }

@@ -233,6 +233,50 @@ fn a_panic_of_the_body_comes_out_of_handle() {
     assert_eq!(text, "the body's 1");
 }
 
+/// The compiler would forget the value of `Next::Return`, which the handler has given already.
+#[test]
+fn a_panic_of_an_unwound_body_drops_the_handlers_value() {
+    let value = Rc::new(());
+    let theirs = Rc::clone(&value);
+    let handled = catch_unwind(AssertUnwindSafe(|| {
+        let body = || {
+            if catch_unwind(|| perform(Ask(1))).is_err() {
+                panic!("on the way out");
+            }
+            Rc::new(())
+        };
+        handle(body, |_: Ask, resume| {
+            // So that `handle` unwinds the body, after the handler.
+            std::mem::forget(resume);
+            Next::Return(Rc::clone(&theirs))
+        })
+    }));
+    assert_eq!(handled.unwrap_err().downcast_ref(), Some(&"on the way out"));
+    assert_eq!(Rc::strong_count(&value), 2);
+}
+
+/// A runtime that calls code of the program in the middle of its own work.
+#[test]
+fn code_without_coroutines_finds_no_handler_and_keeps_the_context() {
+    static KEY: context::Key = context::Key::new();
+    let perform_hidden = || {
+        context::without_coroutines(|| {
+            assert!(context::find(&KEY).is_some());
+            catch_unwind(|| perform(Ask(1))).is_err()
+        })
+    };
+    let body = || {
+        context::with(&KEY, &7, || {
+            assert!(perform_hidden());
+            // A coroutine that begins inside is found.
+            let inner = || handle(|| perform(Ask(2)), |Ask(n): Ask, resume| resume.with(n));
+            assert_eq!(context::without_coroutines(inner), 2);
+            perform(Ask(3))
+        })
+    };
+    assert_eq!(handle(body, |Ask(n): Ask, resume| resume.with(n)), 3);
+}
+
 #[test]
 fn a_panic_of_the_handler_unwinds_the_body() {
     for forgets in [false, true] {

@@ -294,7 +294,11 @@ impl<'a, R: 'a> Select<'a, R> {
     }
 
     fn run(mut self, index: usize) -> R {
-        self.branches.swap_remove(index).run()
+        let value = self.branches.swap_remove(index).run();
+        // Here, because the compiler forgets a value that is being returned if the destructor of
+        // another handler panics.
+        drop(self);
+        value
     }
 }
 

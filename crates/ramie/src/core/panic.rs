@@ -6,6 +6,8 @@ use std::{
     thread,
 };
 
+use ramie_coro::context::without_coroutines;
+
 /// Runs `f`; a panic becomes the payload, as at the root of an OS thread.
 ///
 /// `AssertUnwindSafe` is right for the same reason as in `std::thread::spawn`: the caller hands the
@@ -33,9 +35,12 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
 
 /// Runs user code, such as a waker or a destructor, whose panic nobody could receive. Returns false
 /// if it panicked; the panic hook has reported the panic.
+///
+/// An effect performed there finds no handler, and panics. Otherwise the handler could drop the
+/// resumption, and the unwinding of the body would end here, too.
 pub(crate) fn call_quietly(f: impl FnOnce()) -> bool {
     // The payload is forgotten, because its destructor is user code, too, and may panic.
-    catch(f).map_err(std::mem::forget).is_ok()
+    catch(|| without_coroutines(f)).map_err(std::mem::forget).is_ok()
 }
 
 /// Drops a value, such as a panic's payload, while nobody could receive a panic of its destructor.

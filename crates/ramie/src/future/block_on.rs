@@ -74,8 +74,7 @@ impl Wake for Notice {
 /// ```
 #[track_caller]
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
-    let future = pin!(future.into_future());
-    match drive(future, false) {
+    match drive_to_end(future.into_future(), false) {
         Ok(output) => output,
         Err(_) => abort_wait_while_unwinding("a future"),
     }
@@ -114,11 +113,24 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
 #[track_caller]
 pub fn block_on_or_cancelled<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     check_cancelled()?;
-    let future = pin!(future.into_future());
-    match drive(future, true) {
+    match drive_to_end(future.into_future(), true) {
         Ok(output) => Ok(output),
         Err(Refused::Cancelled | Refused::Unwinding) => Err(cancel::cancelled()),
     }
+}
+
+/// Drives a future and drops it.
+#[track_caller]
+fn drive_to_end<F: Future>(future: F, is_cancel_point: bool) -> Result<F::Output, Refused> {
+    let mut slot = pin!(Some(future));
+    let outcome = match slot.as_mut().as_pin_mut() {
+        Some(future) => drive(future, is_cancel_point),
+        None => unreachable!("it was stored above"),
+    };
+    // Here, because the compiler forgets an output that is being returned if the destructor of the
+    // future panics.
+    slot.set(None);
+    outcome
 }
 
 #[track_caller]

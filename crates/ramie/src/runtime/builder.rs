@@ -328,6 +328,11 @@ impl Builder {
     /// Waits with a time limit do not count, and neither do waits that a cancel scope around them
     /// can end. Strands that are threads are reported only as part of a cycle with fibers.
     ///
+    /// The holder of a lock is the strand that has locked it. So one report may be wrong: if a
+    /// fiber gives its guard to another fiber of its worker, and then waits for a strand that waits
+    /// for the lock, that counts as a cycle until the other fiber drops the guard. Drop a guard
+    /// where it was taken, or set another reaction in such a program.
+    ///
     /// The watchdog, a thread of the runtime, asks the workers once a second, or less often if they
     /// have so many fibers that this would take more than 0.1 % of a CPU: a million fibers are
     /// asked about every few minutes. It does not ask while all workers sleep.

@@ -215,7 +215,8 @@ impl<I: Iterator> ItemSource<I> {
     fn fibers(&self, limit: usize) -> usize {
         let state = self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let most = state.1.as_ref().and_then(|items| items.size_hint().1);
-        most.map_or(limit, |most| most.min(limit))
+        // One at least, because the hint may be wrong, and then no item would be mapped.
+        most.map_or(limit, |most| most.clamp(1, limit))
     }
 
     /// Returns the next item; `None` after the iterator has ended or has panicked.

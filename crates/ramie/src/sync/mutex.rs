@@ -81,7 +81,8 @@ impl<T: ?Sized> Mutex<T> {
     /// Not a cancel point; [`lock_or_cancelled`](Self::lock_or_cancelled) is.
     ///
     /// # Errors
-    /// A strand panicked while it held the lock; the error contains the guard.
+    /// A strand panicked while it held the lock, or a coroutine that held it was dropped; the error
+    /// contains the guard.
     ///
     /// # Panics
     /// When the calling strand holds the lock already, because it would wait for itself forever.

@@ -76,7 +76,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Not a cancel point; [`read_or_cancelled`](Self::read_or_cancelled) is.
     ///
     /// # Errors
-    /// A strand panicked while it held the lock for writing; the error contains the guard.
+    /// A strand panicked while it held the lock for writing, or a coroutine that held it was
+    /// dropped; the error contains the guard.
     ///
     /// # Panics
     /// Inside [`no_switch`](crate::no_switch()), if the call would have to wait. If it would have

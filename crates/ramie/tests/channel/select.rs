@@ -15,6 +15,30 @@ use ramie::{
     time::{Instant, ManualClock},
 };
 
+/// The compiler would forget the handler's value, which is there already.
+#[test]
+fn a_panic_of_another_handlers_destructor_drops_the_value() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    everywhere(|| {
+        let value = std::sync::Arc::new(());
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(std::sync::Arc::clone(&value)).unwrap();
+        let (_kept, never) = channel::bounded::<()>(1);
+        let bomb = Bomb;
+        let select = Select::new().recv(&receiver, Result::ok).recv(&never, move |_| {
+            let _bomb = &bomb;
+            None
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| select.wait())).is_err());
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+    });
+}
+
 #[test]
 fn each_arm_is_carried_out_when_it_can_be() {
     everywhere(|| {

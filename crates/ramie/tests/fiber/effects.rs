@@ -309,6 +309,51 @@ fn handlers_work_in_a_panic_of_a_fiber_and_in_its_locals_destructors() {
     });
 }
 
+/// The runtime calls it in the middle of its own work, where a dropped resumption could not unwind
+/// the body: the unwinding would end in the runtime.
+#[test]
+fn code_that_the_runtime_calls_finds_no_handler() {
+    use std::{sync::Arc, task::Wake};
+
+    thread_local!(static REFUSED: Cell<u32> = const { Cell::new(0) });
+    fn performs() {
+        let refused = catch_unwind(|| perform(Ask(1))).is_err();
+        REFUSED.set(REFUSED.get() + u32::from(refused));
+    }
+    struct OnDrop;
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            performs();
+        }
+    }
+    struct OnWake;
+    impl Wake for OnWake {
+        fn wake(self: Arc<Self>) {
+            performs();
+        }
+    }
+    ramie::fiber_local!(static LOCAL: RefCell<Option<OnDrop>> = const { RefCell::new(None) });
+
+    one_worker().run(|| {
+        let body = || {
+            // The outcome of a fiber that nobody asks for.
+            drop(fiber::spawn_local(|| OnDrop));
+            fiber::yield_now();
+            // The waker of a receiver.
+            let (sender, receiver) = ramie::sync::oneshot::channel();
+            let mut receiver = std::pin::pin!(receiver.into_future());
+            let waker = Arc::new(OnWake).into();
+            let mut context = std::task::Context::from_waker(&waker);
+            assert!(receiver.as_mut().poll(&mut context).is_pending());
+            sender.send(()).unwrap();
+            LOCAL.with(|local| *local.borrow_mut() = Some(OnDrop));
+            perform(Ask(1))
+        };
+        let given_up = handle(body, |_: Ask, _resume| Next::Return(7));
+        assert_eq!((given_up, REFUSED.get()), (7, 2));
+    });
+}
+
 /// The scope waits while the body is unwound, which it could not inside the handler's unwinding.
 #[test]
 fn a_panic_of_the_handler_unwinds_a_scope_with_strands() {

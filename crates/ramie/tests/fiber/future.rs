@@ -199,6 +199,35 @@ fn the_token_of_unpark_stays() {
     });
 }
 
+/// The compiler would forget the output, which is there already.
+#[test]
+fn a_panic_of_the_futures_destructor_drops_the_output() {
+    struct Bomb(std::sync::Arc<()>);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    impl Future for Bomb {
+        type Output = std::sync::Arc<()>;
+        fn poll(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> Poll<Self::Output> {
+            Poll::Ready(std::sync::Arc::clone(&self.0))
+        }
+    }
+    on_every_strand(|| {
+        let output = std::sync::Arc::new(());
+        let theirs = std::sync::Arc::clone(&output);
+        assert!(catch_unwind(AssertUnwindSafe(|| block_on(Bomb(theirs)))).is_err());
+        let theirs = std::sync::Arc::clone(&output);
+        let call = || ramie::future::block_on_or_cancelled(Bomb(theirs));
+        assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        assert_eq!(std::sync::Arc::strong_count(&output), 1);
+    });
+}
+
 #[test]
 fn a_panic_in_poll_is_the_callers() {
     on_every_strand(|| {

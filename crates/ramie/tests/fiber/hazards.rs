@@ -34,6 +34,39 @@ fn an_overflow_names_the_fiber_and_the_cure() {
     }
 }
 
+/// The variable would not enlarge the stack of the body.
+#[test]
+fn an_overflow_of_a_coroutine_names_its_fiber_and_another_cure() {
+    struct Ask;
+    impl ramie::effect::Effect for Ask {
+        type Output = ();
+    }
+    if is_child() {
+        return one_worker().run(|| {
+            ramie::effect::handle(|| descend(1 << 20), |_: Ask, resume| resume.with(()));
+        });
+    }
+    let output = child("an_overflow_of_a_coroutine_names_its_fiber_and_another_cure");
+    assert_aborted(&output, "fiber 'main' runs it in a coroutine");
+    assert_aborted(&output, "Builder::stack_size");
+    assert!(!common::stderr(&output).contains("RAMIE_STACK"), "{}", common::stderr(&output));
+}
+
+#[test]
+fn an_overflow_of_a_coroutine_outside_of_fibers_names_the_cure() {
+    if is_child() {
+        return one_worker().run(|| {
+            ramie::blocking(|| {
+                let deep = ramie::coro::Coroutine::<(), (), usize>::new(|_, ()| descend(1 << 20));
+                deep.resume(());
+            });
+        });
+    }
+    let output = child("an_overflow_of_a_coroutine_outside_of_fibers_names_the_cure");
+    assert_aborted(&output, "a coroutine has overflowed its stack");
+    assert_aborted(&output, "Builder::stack_size");
+}
+
 #[test]
 fn an_overflow_on_a_worker_thread_is_reported_too() {
     if is_child() {

@@ -108,6 +108,18 @@ fn a_map_whose_iterator_panics_or_is_empty_ends() {
         assert_eq!(panic_text(|| par_map_unordered(items(), 2, |_| (), |()| ())), "no such item");
         assert_eq!(par_map(0..0, 4, |item: u32| item), []);
         assert_eq!(par_map(7..8, 1, |item: u32| item), [7]);
+        // An iterator that wrongly says that it is empty.
+        struct Wrong(std::ops::Range<u32>);
+        impl Iterator for Wrong {
+            type Item = u32;
+            fn next(&mut self) -> Option<u32> {
+                self.0.next()
+            }
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (0, Some(0))
+            }
+        }
+        assert_eq!(par_map(Wrong(0..3), 4, |item| item), [0, 1, 2]);
         par_map_unordered(0..0, 4, |item: u32| item, |_| unreachable!("there is none"));
         // `next` is not called again on an iterator that has returned `None`.
         let mut calls = 0;

@@ -3,13 +3,13 @@
 
 use std::{any::Any, task::Waker};
 
-use ramie_coro::StackError;
+use ramie_coro::{StackError, StackInfo, overflow::REMEDY};
 use ramie_driver::say;
 
 use crate::core::{
     strand::{ScopeData, SpawnOptions, StrandHeader},
     wait::completion::Finished,
-    worker::{FiberStack, NoSwitch, Worker, end_contexts},
+    worker::{FiberStack, NoSwitch, Worker, end_contexts, with_existing},
 };
 
 /// The payload of the error from joining an abandoned fiber.
@@ -281,13 +281,19 @@ pub(crate) fn free_root(worker: &Worker, header: &'static StrandHeader) {
 
 /// Lets reports of stack overflows name the fiber and the remedy.
 pub(crate) fn describe_overflows() {
-    let describe = |out: &mut dyn std::fmt::Write| {
-        let named = crate::core::worker::with_existing(|worker| {
-            worker.running.is_fiber().then(|| describe(worker.current_header(), out))
-        });
-        if named.flatten().is_some() {
-            let _ = out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)");
-        }
+    let describe = |overflowed: &StackInfo, out: &mut dyn std::fmt::Write| {
+        let fiber = |worker: &Worker| {
+            let fiber = worker.running.fiber()?;
+            let is_own = fiber.info().is_some_and(|own| own.base() == overflowed.base());
+            Some((worker.current_header(), is_own))
+        };
+        let Some((header, is_own)) = with_existing(fiber).flatten() else { return false };
+        let _ = describe(header, out);
+        let _ = match is_own {
+            true => out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)"),
+            false => write!(out, " runs it in a coroutine. {REMEDY}"),
+        };
+        true
     };
     // SAFETY: the function only reads the current thread's worker and header, and writes to `out`.
     unsafe { ramie_coro::overflow::set_describer(describe) };

@@ -322,7 +322,7 @@ impl FiberStack {
     }
 
     /// The memory of the stack; none for a thread's. The caller is not on the stack, or runs there.
-    pub(super) fn info(&self) -> Option<ramie_coro::StackInfo> {
+    pub(crate) fn info(&self) -> Option<ramie_coro::StackInfo> {
         if self.is_of_thread() {
             return None;
         }
