@@ -5,6 +5,8 @@
 //! unwinding and the look-up of symbols, happens on the thread that asks, and reads only the copy.
 //! So a wrong table of a compiler or a wrong guess here ends or falsifies one backtrace, and does
 //! no harm to the fiber. The kernel copies, because frames have bytes that were never written.
+// A build without backtraces makes no copies.
+#![cfg_attr(not(all(feature = "backtrace", target_arch = "x86_64")), allow(dead_code))]
 
 use ramie_coro::saved::{SAVED_WORDS, SavedRegisters, saved_stack_pointer};
 use ramie_driver::sys::copy_words;
