@@ -30,16 +30,28 @@ const SCENES: &[Scene] = &[
             "fiber 'main' waits for the end of fiber 'receiver', at crates/ramie/tests/",
             "fiber 'receiver' waits for a channel's value, at crates/ramie/tests/standstill.rs:",
             "; spawned at crates/ramie/tests/standstill.rs:",
+            "no other strand's stack refers to it, so its other end was leaked or is held in the",
             "help: drop each sender",
+        ],
+    ),
+    (
+        "a_sender_that_a_waiting_strand_keeps",
+        a_sender_that_a_waiting_strand_keeps,
+        &[
+            "fiber 'worker' waits for a channel's value, at crates/ramie/tests/standstill.rs:",
+            "    its other end may be held by fiber 'main', which waits for ",
+            " at crates/ramie/tests/standstill.rs:",
         ],
     ),
     (
         "locks_that_nobody_releases",
         locks_that_nobody_releases,
         &[
-            "all 3 strands of the process wait",
+            "all 4 strands of the process wait",
             "waits for a Mutex, that strand 2.1, which has ended, holds, at",
             "a RwLock, for writing, that readers hold (1), at",
+            "\n    it may be held by fiber ",
+            "fiber 'reader', which waits for an unpark at crates/ramie/tests/standstill.rs:",
         ],
     ),
     (
@@ -64,11 +76,27 @@ fn run(workers: usize, f: impl FnOnce()) {
 }
 
 fn a_channel_whose_sender_was_leaked() {
-    run(2, || {
+    /// In a frame of its own, because a frame keeps the bits of values that were moved.
+    #[inline(never)]
+    fn spawn_receiver() -> fiber::JoinHandle<Result<(), channel::RecvError>> {
         let (sender, receiver) = channel::unbounded::<()>();
         mem::forget(sender);
         let builder = fiber::Builder::new().name("receiver".to_owned());
-        builder.spawn(move || receiver.recv()).unwrap().join().unwrap().unwrap();
+        builder.spawn(move || receiver.recv()).unwrap()
+    }
+    run(2, || spawn_receiver().join().unwrap().unwrap());
+}
+
+/// The usual mistake: the channel ends when its last sender is dropped, after the scope.
+fn a_sender_that_a_waiting_strand_keeps() {
+    run(2, || {
+        let (sender, receiver) = channel::unbounded();
+        fiber::scope(|s| {
+            let worker = fiber::Builder::new().name("worker".to_owned());
+            worker.spawn_scoped(s, || for _ in receiver.iter() {}).unwrap();
+            sender.send(1).unwrap();
+        });
+        drop(sender);
     });
 }
 
@@ -77,7 +105,14 @@ fn locks_that_nobody_releases() {
         let (lock, shared) = (Mutex::new(()), RwLock::new(()));
         fiber::scope(|s| {
             s.spawn(|| mem::forget(lock.lock()));
-            s.spawn(|| mem::forget(shared.read()));
+            let reader = fiber::Builder::new().name("reader".to_owned());
+            let reads = || {
+                let _guard = shared.read();
+                loop {
+                    fiber::park();
+                }
+            };
+            reader.spawn_scoped(s, reads).unwrap();
             fiber::yield_now();
             s.spawn(|| drop(lock.lock()));
             s.spawn(|| drop(shared.write()));

@@ -8,6 +8,7 @@
 //! - [`graph`]: the strands that need one another, and their cycles;
 //! - [`search`]: surveys, comparisons, findings;
 //! - [`standstill`]: whether nothing can wake any strand of the process;
+//! - [`holders`]: who may hold the other end of a channel;
 //! - [`report`]: the report and its text.
 //!
 //! # Protocol
@@ -58,6 +59,7 @@
 //! intervals.
 
 mod graph;
+mod holders;
 mod report;
 mod schedule;
 mod search;

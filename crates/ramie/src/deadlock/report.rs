@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
-use super::graph::Need;
+use super::{graph::Need, holders};
 use crate::{
     core::{
         strand::FiberId,
@@ -28,6 +28,8 @@ pub struct Deadlock {
     strands: Vec<FiberId>,
     /// Their calls, as far as they are known.
     calls: HashMap<FiberId, Backtrace>,
+    /// Who may have to act first, where the line does not say it.
+    holders: HashMap<FiberId, String>,
     count: usize,
     help: &'static str,
 }
@@ -60,20 +62,32 @@ impl Deadlock {
         self.calls.get(self.strands.get(index)?)
     }
 
-    /// Asks the workers for the calls of the strands; none of them can go on, so their waits are
-    /// still the same. `is_unwanted`: the runtime ends.
-    pub(crate) fn add_calls(&mut self, is_unwanted: impl Fn() -> bool) {
-        if !unwind::IS_AVAILABLE {
+    /// Asks the workers for the stacks of the strands. None of the strands that are named can go
+    /// on, so their waits are still the same. `is_unwanted`: the runtime ends.
+    pub(crate) fn add_stacks(&mut self, is_unwanted: impl Fn() -> bool) {
+        if self.is_cycle && !unwind::IS_AVAILABLE {
             return;
         }
         let workers = worker::survey(Question::Frames, PATIENCE, is_unwanted);
-        let strands = workers.iter().flat_map(|worker| &worker.strands);
-        let named = strands.filter(|strand| self.strands.contains(&strand.id));
-        let calls = named.filter_map(|strand| {
-            let backtrace = Backtrace::of(strand.frames.as_ref()?)?;
-            Some((strand.id, backtrace))
-        });
-        self.calls = calls.collect();
+        let strands: Vec<_> = workers.iter().flat_map(|worker| &worker.strands).collect();
+        for strand in strands.iter().filter(|strand| self.strands.contains(&strand.id)) {
+            let Some(frames) = &strand.frames else { continue };
+            self.calls.extend(Backtrace::of(frames).map(|calls| (strand.id, calls)));
+            if !self.is_cycle {
+                let holders = holders::describe(strand, &strands, label);
+                self.holders.extend(holders.map(|holders| (strand.id, holders)));
+            }
+        }
+    }
+
+    fn of_lines(
+        is_cycle: bool,
+        count: usize,
+        lines: Vec<String>,
+        strands: Vec<FiberId>,
+    ) -> Deadlock {
+        let (calls, holders) = (HashMap::new(), HashMap::new());
+        Deadlock { is_cycle, lines, strands, calls, holders, count, help: "" }
     }
 
     /// The strands of a cycle, each with its need.
@@ -109,8 +123,7 @@ impl Deadlock {
             }
         };
         let (strands, lines) = lines.unzip();
-        let (calls, count) = (HashMap::new(), cycle.len());
-        Deadlock { is_cycle: true, lines, strands, calls, count, help }
+        Deadlock { help, ..Deadlock::of_lines(true, cycle.len(), lines, strands) }
     }
 
     /// All strands of the process.
@@ -137,8 +150,7 @@ impl Deadlock {
         let help = "drop each sender when its last value was sent, so that its receivers end; \
                     look for a guard, a sender or a handle that was leaked or that a waiting \
                     strand keeps; ramie::inspect::dump() describes all strands";
-        let (calls, count) = (HashMap::new(), strands.len());
-        Deadlock { is_cycle: false, lines, strands: named, calls, count, help }
+        Deadlock { help, ..Deadlock::of_lines(false, strands.len(), lines, named) }
     }
 }
 
@@ -179,6 +191,9 @@ impl fmt::Display for Deadlock {
         }
         for (index, line) in self.lines.iter().enumerate() {
             write!(f, "\n  {line}")?;
+            if let Some(holders) = self.strands.get(index).and_then(|id| self.holders.get(id)) {
+                write!(f, "\n    {holders}")?;
+            }
             if let Some(calls) = self.backtrace(index) {
                 write!(f, "\n    {}", calls.listed("    "))?;
             }

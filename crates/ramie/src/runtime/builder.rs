@@ -323,7 +323,9 @@ impl Builder {
     /// - A process all of whose strands wait, also for channels and other primitives of this crate,
     ///   and that has nothing left that could wake one of them: no op in flight, no limit, no
     ///   timer, and no thread besides those of the runtime. A thread of the program might hold a
-    ///   sender or a handle, so a process with such a thread is not reported.
+    ///   sender or a handle, so a process with such a thread is not reported. On x86-64 the report
+    ///   also has the strands whose stacks refer to a channel, or to a lock that readers hold, for
+    ///   which another strand waits.
     ///
     /// Waits with a time limit do not count, and neither do waits that a cancel scope around them
     /// can end. Strands that are threads are reported only as part of a cycle with fibers.

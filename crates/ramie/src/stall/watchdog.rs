@@ -197,7 +197,7 @@ impl State {
             }
             let found = search.as_mut().map(|search| self.search(now, search));
             for mut deadlock in found.unwrap_or_default() {
-                deadlock.add_calls(|| self.is_over());
+                deadlock.add_stacks(|| self.is_over());
                 self.react(&Finding::Deadlock(deadlock));
             }
             self.sleep(tick, search.as_ref().and_then(|search| search.rest(now)));

@@ -38,6 +38,9 @@ const WAITERS: u64 = 2;
 /// this, or [`WRITER`].
 pub(super) const READER: u64 = 4;
 
+/// Where the word lies in a [`RawRwLock`], to which guards point.
+pub(crate) const WORD_OFFSET: usize = std::mem::offset_of!(RawRwLock, word);
+
 /// The number of readers in the word of a lock.
 pub(crate) fn readers_of(word: u64) -> u64 {
     word / READER

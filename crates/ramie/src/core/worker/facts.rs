@@ -53,6 +53,8 @@ pub(crate) struct StrandFacts {
 
 /// A wait.
 pub(crate) struct WaitFacts {
+    /// The end of the record of the wait. The frames of the program lie above it.
+    pub(crate) record_end: usize,
     pub(crate) kind: &'static WaitKind,
     pub(crate) location: &'static Location<'static>,
     pub(crate) since_ms: u32,
@@ -179,6 +181,7 @@ impl<'a> Reader<'a> {
 
     fn of_wait(&self, record: &WaitRecord) -> WaitFacts {
         WaitFacts {
+            record_end: ptr::from_ref(record).addr() + size_of::<WaitRecord>(),
             kind: record.kind,
             location: record.location,
             since_ms: self.now_ms.wrapping_sub(record.since_ms.get()),

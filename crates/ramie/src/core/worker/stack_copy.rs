@@ -8,6 +8,8 @@
 // A build without backtraces makes no copies.
 #![cfg_attr(not(all(feature = "backtrace", target_arch = "x86_64")), allow(dead_code))]
 
+use std::ops::Range;
+
 use ramie_coro::saved::{SAVED_WORDS, SavedRegisters, saved_stack_pointer};
 use ramie_driver::sys::copy_words;
 
@@ -64,6 +66,16 @@ impl StackCopy {
         let stack = ramie_coro::stack_of(registers.stack)?;
         let part = StackPart::copy(registers.stack, stack.base())?;
         Some(StackCopy { registers, parts: vec![part] })
+    }
+
+    /// Whether the copied frames hold one of these addresses, at `start` or above if that lies on
+    /// the same stack.
+    pub(crate) fn refers_to(&self, addresses: &Range<usize>, start: usize) -> bool {
+        let mut words = self.parts.iter().flat_map(|part| {
+            let below = start.saturating_sub(part.start) / WORD;
+            part.words.get(below..).unwrap_or(&part.words)
+        });
+        words.any(|word| addresses.contains(word))
     }
 
     /// Reads a word of the copied frames.
