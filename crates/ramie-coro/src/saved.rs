@@ -14,9 +14,14 @@
 //! `arch/x86_64.rs` draws the stack, and a test compares what is found here with a real suspension.
 //! Everything is read from copies, so a wrong guess gives a wrong backtrace and nothing worse.
 
-use std::{
-    ops::Range,
-    sync::atomic::{AtomicUsize, Ordering},
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use crate::{
+    StackPool, StackSize,
+    bare::{BareCoroutine, BareYielder},
+    stack_of,
 };
 
 /// The number of words that the switch has pushed.
@@ -33,32 +38,58 @@ pub struct SavedRegisters {
     pub frame: usize,
 }
 
-/// The index of the saved stack pointer among the words of a coroutine, plus one; 0: not known.
-static INDEX: AtomicUsize = AtomicUsize::new(0);
+/// The coroutine of a [`with_probe`].
+pub type Probe = BareCoroutine<(), (), ()>;
 
-/// Finds the saved stack pointer in a copy of a suspended coroutine (the words of a
-/// [`BareCoroutine`](crate::bare::BareCoroutine)) whose frames lie in `stack`.
+/// Calls `f` with a coroutine that has suspended, and with the part of its stack in which its
+/// frames lie. `None` if there is no memory for its stack.
+pub fn with_probe<R>(f: impl FnOnce(&Probe, Range<usize>) -> R) -> Option<R> {
+    let stack = StackPool::new(StackSize::new(StackSize::MIN_BYTES).ok()?).take().ok()?;
+    let base = stack.base().get();
+    // Without the guard, whose lower end is among the words of a coroutine, too.
+    let frames = stack_of(base - 1)?.floor()..base;
+    let body = |yielder: &BareYielder<(), ()>, ()| {
+        // SAFETY: on the coroutine's own stack.
+        unsafe { yielder.suspend(()) };
+    };
+    let mut probe = Probe::with_stack(stack, body);
+    probe.resume(());
+    let result = f(&probe, frames);
+    probe.resume(());
+    Some(result)
+}
+
+/// Finds the index of the saved stack pointer in a copy of a suspended coroutine: the words of a
+/// [`BareCoroutine`](crate::bare::BareCoroutine). The coroutine has suspended on its own stack,
+/// `stack`.
 ///
 /// Two words of a coroutine are addresses in its stack: the stack pointer of its start, and the
-/// saved one, which is lower. If it has suspended inside a coroutine that it resumes, the saved one
-/// lies in the stack of that coroutine. Then the word is known from coroutines that were looked at
-/// before, or the answer is `None`. So it is on other processors than x86-64.
+/// saved one, which is lower. `None` on other processors than x86-64.
 #[must_use]
-pub fn saved_stack_pointer(words: &[usize], stack: Range<usize>) -> Option<usize> {
+pub fn index_of_stack_pointer(words: &[usize], stack: Range<usize>) -> Option<usize> {
     if cfg!(not(target_arch = "x86_64")) {
         return None;
     }
     let inside = || words.iter().enumerate().filter(|(_, word)| stack.contains(word));
     let (index, lowest) = inside().min_by_key(|(_, word)| **word)?;
-    if inside().any(|(_, word)| *word != *lowest) {
-        INDEX.store(index + 1, Ordering::Relaxed);
-        return Some(*lowest);
-    }
-    let index = INDEX.load(Ordering::Relaxed).checked_sub(1)?;
-    words.get(index).copied().filter(|word| !stack.contains(word) && *word != 0)
+    inside().any(|(_, word)| word != lowest).then_some(index)
+}
+
+/// Returns where a coroutine whose frames end at `base` has the link to its resumer: the address at
+/// which the resumer's registers lie, in the order frame pointer, instruction, rbx.
+#[must_use]
+pub fn link_of(base: usize) -> usize {
+    base - 2 * size_of::<usize>()
 }
 
 impl SavedRegisters {
+    /// Returns the registers of a resumer, from the words at the address that a link holds.
+    #[must_use]
+    pub fn of_resumer(address: usize, words: &[usize; 2]) -> SavedRegisters {
+        let [frame, instruction] = *words;
+        SavedRegisters { instruction, stack: address + SAVED_WORDS * size_of::<usize>(), frame }
+    }
+
     /// Reads the registers from a copy of the words at the saved stack pointer.
     #[must_use]
     pub fn from_words(stack: usize, words: &[usize; SAVED_WORDS]) -> SavedRegisters {
@@ -74,12 +105,10 @@ mod tests {
     #[test]
     fn the_lower_of_two_addresses_is_the_saved_one() {
         let stack = 1000..2000;
-        assert_eq!(saved_stack_pointer(&[2000, 1500, 7, 1900], stack.clone()), Some(1500));
-        assert_eq!(saved_stack_pointer(&[2000, 7, 7, 2500], stack.clone()), None);
-        // Suspended in the stack of another one: the word at the same place.
-        assert_eq!(saved_stack_pointer(&[2000, 5000, 7, 1900], stack.clone()), Some(5000));
+        assert_eq!(index_of_stack_pointer(&[2000, 1500, 7, 1900], stack.clone()), Some(1));
+        assert_eq!(index_of_stack_pointer(&[2000, 7, 7, 2500], stack.clone()), None);
         // Fresh: both are the same.
-        assert_eq!(saved_stack_pointer(&[2000, 1900, 7, 1900], stack), None);
+        assert_eq!(index_of_stack_pointer(&[2000, 1900, 7, 1900], stack), None);
     }
 
     #[test]

@@ -143,8 +143,8 @@ impl Write for Stderr {
 
 /// The remedy for a coroutine of the program.
 pub const REMEDY: &str = "\
-    Give the coroutine a larger stack with Builder::stack_size. The bodies of effects, reset and \
-    of named scopes have stacks of the default size: call the deep function outside of these.";
+    Give it a larger stack with the coroutine's Builder::stack_size. The bodies of effects, reset \
+    and of named scopes have stacks of the default size: call the deep function outside of these.";
 
 fn report(stack: &StackInfo, address: usize) {
     let mut out = Stderr;

@@ -24,11 +24,29 @@ pub fn copy_value<T>(address: *const T) -> Option<MaybeUninit<T>> {
 /// Copies an array of words; see [`copy_value`].
 #[must_use]
 pub fn copy_words(address: usize, count: usize) -> Option<Vec<usize>> {
-    let mut words = vec![0_usize; count];
+    let mut words = Vec::with_capacity(count);
+    append_words(address, count, &mut words).then_some(words)
+}
+
+/// Copies words into an array; see [`copy_value`]. Returns whether they are there. Allocates
+/// nothing.
+#[must_use]
+pub fn copy_words_to(address: usize, words: &mut [usize]) -> bool {
     // SAFETY: the memory of `words`, which has no other borrow; any bytes are valid words.
-    let is_copied =
-        unsafe { fill(words.as_mut_ptr().cast(), size_of_val(words.as_slice()), address) };
-    is_copied.then_some(words)
+    unsafe { fill(words.as_mut_ptr().cast(), size_of_val(words), address) }
+}
+
+/// Appends copies of words; see [`copy_value`]. Returns whether they are there; otherwise nothing
+/// is appended. Allocates nothing if the list has room.
+#[must_use]
+pub fn append_words(address: usize, count: usize, words: &mut Vec<usize>) -> bool {
+    let start = words.len();
+    words.resize(start + count, 0);
+    let is_copied = copy_words_to(address, &mut words[start..]);
+    if !is_copied {
+        words.truncate(start);
+    }
+    is_copied
 }
 
 /// Copies a text, and replaces the bytes that are no UTF-8; see [`copy_value`].

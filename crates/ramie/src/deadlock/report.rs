@@ -68,7 +68,12 @@ impl Deadlock {
         if self.is_cycle && !unwind::IS_AVAILABLE {
             return;
         }
-        let workers = worker::survey(Question::Frames, PATIENCE, is_unwanted);
+        // In a standstill any strand may hold what another one waits for.
+        let question = match self.is_cycle {
+            true => Question::FramesOf(self.strands.iter().copied().collect()),
+            false => Question::Frames,
+        };
+        let workers = worker::survey(question, PATIENCE, is_unwanted);
         let strands: Vec<_> = workers.iter().flat_map(|worker| &worker.strands).collect();
         for strand in strands.iter().filter(|strand| self.strands.contains(&strand.id)) {
             let Some(frames) = &strand.frames else { continue };
@@ -78,6 +83,21 @@ impl Deadlock {
                 self.holders.extend(holders.map(|holders| (strand.id, holders)));
             }
         }
+    }
+
+    /// The report without the calls, whose look-up takes time.
+    pub(crate) fn without_calls(&self) -> Deadlock {
+        Deadlock { calls: HashMap::new(), ..self.clone() }
+    }
+
+    /// The strands whose calls are known, in the order of the lines.
+    pub(crate) fn calls(&self) -> Vec<(String, Backtrace)> {
+        let named = self.lines.iter().zip(&self.strands);
+        let with_calls = named.filter_map(|(line, strand)| {
+            let name = line.split(" waits for ").next().unwrap_or_default();
+            Some((name.to_owned(), self.calls.get(strand)?.clone()))
+        });
+        with_calls.collect()
     }
 
     fn of_lines(

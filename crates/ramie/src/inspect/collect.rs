@@ -13,30 +13,48 @@ use crate::{
     core::{
         strand::{FiberId, IdSet, visit_unstarted},
         wait::{park::Subject, record::NO_OFFSET},
-        worker::{self, LimitFacts, Question, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
+        worker::{
+            self, AskersTurn, LimitFacts, Question, StrandFacts, WaitFacts, WorkerAnswer,
+            WorkerFacts,
+        },
     },
     sync::{raw_mutex, raw_rwlock},
     unwind,
 };
 
+/// The number of strands between two looks at the clock.
+const STRIDE: usize = 512;
+
 /// Asks all workers, and waits for their answers for the limit, or until nobody wants the dump.
 #[track_caller]
 pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dump {
     let start = Instant::now();
-    let mut workers = worker::survey(options.question(), options.limit, is_unwanted);
+    let mut workers = worker::survey(options.question(), options.limit, &is_unwanted);
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
     let mut dump = Dump::default();
+    let mut turn = AskersTurn::begin();
     for (place, mut worker) in workers.into_iter().enumerate() {
         let strands = std::mem::take(&mut worker.strands);
         let is_root_known = strands.iter().any(|strand| strand.id.as_u64() == worker.root);
-        dump.strands.extend(strands.into_iter().map(|strand| of_strand(strand, place)));
+        dump.strands.reserve(strands.len());
+        for (count, mut strand) in strands.into_iter().enumerate() {
+            // To walk through a stack takes as long as to describe some hundred strands.
+            if count % STRIDE == 0 || strand.frames.is_some() {
+                turn.yield_if_long();
+            }
+            if is_unwanted() {
+                strand.frames = None;
+            }
+            dump.strands.push(of_strand(strand, place));
+        }
+        dump.backtraces_left_out += worker.tally.left_out;
         if !is_root_known {
             dump.strands.extend(of_root(&worker, place));
         }
         dump.workers.push(of_worker(worker));
     }
-    add_unstarted(&mut dump);
+    add_unstarted(&mut dump, &mut turn);
     dump.took = start.elapsed();
     dump
 }
@@ -96,8 +114,12 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
     }
 }
 
-fn add_unstarted(dump: &mut Dump) {
-    let started: IdSet = dump.strands.iter().map(|strand| strand.id).collect();
+fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn) {
+    let mut started = IdSet::with_capacity_and_hasher(dump.strands.len(), Default::default());
+    for strands in dump.strands.chunks(STRIDE) {
+        turn.yield_if_long();
+        started.extend(strands.iter().map(|strand| strand.id));
+    }
     visit_unstarted(|id, location| {
         if !started.contains(&id) {
             let spawned_at = Some(location.into());

@@ -26,6 +26,10 @@ impl fmt::Display for Dump {
         for worker in &self.workers {
             writeln!(f, "{worker}")?;
         }
+        if self.backtraces_left_out > 0 {
+            let fibers = Quantified(self.backtraces_left_out, "fiber");
+            writeln!(f, "{fibers} without a backtrace, because 64 MiB of stacks were copied")?;
+        }
         StrandTree::new(self).write(f)
     }
 }

@@ -17,6 +17,9 @@ pub struct Dump {
     pub workers: Vec<WorkerDump>,
     /// The strands, by their workers, and last those that have not started.
     pub strands: Vec<StrandDump>,
+    /// The number of suspended fibers without a backtrace, because the stacks of others have filled
+    /// the 64 MiB that a dump may copy.
+    pub backtraces_left_out: u64,
     /// How long the dump took.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "ms"))]
     pub took: Duration,

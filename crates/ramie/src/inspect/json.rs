@@ -20,6 +20,7 @@ impl Dump {
         object(&mut out, |object| {
             object.list("workers", &self.workers, worker);
             object.list("strands", &self.strands, strand);
+            object.number("backtraces_left_out", Some(self.backtraces_left_out));
             object.ms("took_ms", Some(self.took));
         });
         out

@@ -99,8 +99,8 @@ impl DumpOptions {
         self
     }
 
-    /// Adds the [`Backtrace`] of each fiber that is suspended; none by default. For each worker,
-    /// the first 10,000 fibers have one.
+    /// Adds the [`Backtrace`] of each fiber that is suspended; none by default. A dump copies 64
+    /// MiB of stacks at most, 32 KiB of each ([`Dump::backtraces_left_out`]).
     ///
     /// This needs the crate feature `backtrace` and x86-64; otherwise no strand has one.
     pub fn backtraces(mut self, has_backtraces: bool) -> Self {

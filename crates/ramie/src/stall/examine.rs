@@ -11,8 +11,8 @@ use super::{
     thread_state::{CallPlace, Doing, doing, usage},
 };
 use crate::{
-    core::worker::{ParkedFiber, RunningFiber, StackCopy, Turn, WorkerView},
-    unwind::{self, Backtrace},
+    core::worker::{ParkedFiber, RunningFiber, StackCopy, StackRoom, Turn, WorkerView},
+    unwind,
 };
 
 /// What an examination has found.
@@ -21,7 +21,7 @@ pub(super) enum Examination {
     Nothing,
     /// The thread is stopped, and its time does not count.
     Stopped,
-    Stall(RunningFiber, StallCause, Option<Backtrace>),
+    Stall(RunningFiber, StallCause, Doing),
 }
 
 /// Examines a worker whose fiber has used `times` in a turn, on the thread of that id.
@@ -38,58 +38,61 @@ pub(super) fn examine(
         return Examination::Nothing;
     }
     let has_not_run = || usage(thread).is_some_and(|now| now.runs == times.runs);
-    let doing = doing(thread);
+    let Some(doing) = doing(thread) else { return Examination::Nothing };
     let cause = match doing {
-        None => return Examination::Nothing,
-        Some(Doing::Stopped) => return Examination::Stopped,
-        Some(doing) if !is_to_blame(doing, times, limit, has_not_run) => {
+        Doing::Stopped => return Examination::Stopped,
+        doing if !is_to_blame(doing, times, limit, has_not_run) => {
             return Examination::Nothing;
         }
-        Some(_) if times.cpu >= limit => StallCause::Computing(times.cpu),
-        Some(Doing::Running) => return Examination::Nothing,
-        Some(Doing::PageFault) => StallCause::PageFault,
-        Some(Doing::Blocked) => StallCause::SystemCall("that /proc does not name here".to_owned()),
-        Some(Doing::Call { number, arguments, .. }) => {
-            match calls::awaited_futex(number, &arguments) {
-                None => StallCause::SystemCall(calls::name_of(number)),
-                Some(futex) => {
-                    let parked = view.parked(futex, has_not_run);
-                    let Some(parked) = parked else { return Examination::Nothing };
-                    let is_cut = parked.is_cut;
-                    let more = parked.fibers.len().saturating_sub(NAMED);
-                    let lines = parked.fibers.iter().take(NAMED).map(describe).collect();
-                    StallCause::Lock(LockHolders { lines, more, unstarted, is_cut })
-                }
+        _ if times.cpu >= limit => StallCause::Computing(times.cpu),
+        Doing::Running => return Examination::Nothing,
+        Doing::PageFault => StallCause::PageFault,
+        Doing::Blocked => StallCause::SystemCall("that /proc does not name here".to_owned()),
+        Doing::Call { number, arguments, .. } => match calls::awaited_futex(number, &arguments) {
+            None => StallCause::SystemCall(calls::name_of(number)),
+            Some(futex) => {
+                let parked = view.parked(futex, has_not_run);
+                let Some(parked) = parked else { return Examination::Nothing };
+                let is_cut = parked.is_cut;
+                let more = parked.fibers.len().saturating_sub(NAMED);
+                let lines = parked.fibers.iter().take(NAMED).map(describe).collect();
+                StallCause::Lock(LockHolders { lines, more, unstarted, is_cut })
             }
-        }
+        },
     };
-    let calls = calls_of(thread, doing, has_not_run);
     // Last, because it confirms that the turn is still the same.
     match view.running(turn) {
-        Some(fiber) => Examination::Stall(fiber, cause, calls),
+        Some(fiber) => Examination::Stall(fiber, cause, doing),
         None => Examination::Nothing,
     }
 }
 
-/// The calls in which the fiber of a thread is, if this build makes backtraces.
-fn calls_of(
+/// Copies the frames of the fiber in which a stall was found; `None` if it has gone on since, and
+/// in a build that makes no backtraces.
+pub(super) fn frames_of(
+    view: &WorkerView,
     thread: i32,
-    doing: Option<Doing>,
-    has_not_run: impl Fn() -> bool,
-) -> Option<Backtrace> {
+    turn: Turn,
+    times: &Times,
+    fiber: &RunningFiber,
+    doing: Doing,
+) -> Option<StackCopy> {
     if !unwind::IS_AVAILABLE {
         return None;
     }
-    match doing? {
-        Doing::Running => Backtrace::of(&interrupted::frames_of(thread)?),
+    let frames = match doing {
+        Doing::Running => interrupted::frames_of(thread, fiber.stack),
         Doing::Call { place: CallPlace { stack, instruction }, .. } => {
-            // The kernel does not tell the frame pointer.
+            // The kernel does not show the frame pointer.
             let registers = SavedRegisters { instruction, stack, frame: 0 };
-            let frames = StackCopy::from_registers(registers).filter(|_| has_not_run())?;
-            Backtrace::without_frame_pointer(&frames)
+            let mut room = StackRoom::new();
+            let is_copied = room.fill(registers, fiber.stack)
+                && usage(thread).is_some_and(|now| now.runs == times.runs);
+            is_copied.then(|| room.into_copy())
         }
         Doing::Stopped | Doing::PageFault | Doing::Blocked => None,
-    }
+    };
+    frames.filter(|_| view.running(turn).is_some_and(|now| now == *fiber))
 }
 
 /// Whether the fiber is to blame for the times of its thread.

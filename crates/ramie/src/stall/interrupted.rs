@@ -10,13 +10,16 @@
 //! | | changed by |
 //! |---|---|
 //! | `IDLE` | the watchdog: `ASKED` with the next number, then it sends the signal |
-//! | `ASKED` | the handler: it publishes the registers, then `HELD`; the watchdog, after [`ANSWER_TIME`]: `IDLE` |
+//! | `ASKED` | the handler: `CLAIMED`; the watchdog, after [`ANSWER_TIME`]: `IDLE` |
+//! | `CLAIMED` | the handler: it publishes the registers, then `HELD` |
 //! | `HELD` | the watchdog, when it has copied; the handler, after [`HOLD_TIME`]: both `IDLE` |
 //!
 //! *The race to fear* is a thread that continues while its frames are copied. The handler gives up
 //! by a compare-and-swap from `HELD`, and so does the watchdog when it has copied: only one of them
-//! succeeds, and the watchdog uses the copy only if it was the one. A handler that wakes up late
-//! finds another number.
+//! succeeds, and the watchdog uses the copy only if it was the one. A handler that is late finds
+//! another number, and stores nothing.
+//!
+//! Nothing is allocated while a thread is held, because it may hold a lock of the allocator.
 //!
 //! # The signal
 //! It is SIGURG, which programs hardly use and which is ignored by default, so a signal too many
@@ -31,7 +34,7 @@ use std::{
     mem,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -39,16 +42,20 @@ use std::{
 use ramie_coro::saved::SavedRegisters;
 use ramie_driver::sys::{futex_wait_for, futex_wake, monotonic_ns, thread_id};
 
-use crate::core::worker::StackCopy;
+use crate::core::worker::{StackCopy, StackRoom};
 
 /// How long the handler may take to begin.
 const ANSWER_TIME: Duration = Duration::from_millis(20);
+/// How long a handler that has begun may take to publish the registers, which takes it some
+/// nanoseconds if it has a CPU. Longer, and no thread is asked any more.
+const CLAIM_TIME: Duration = Duration::from_secs(1);
 /// How long the handler holds its thread.
 const HOLD_TIME: Duration = Duration::from_millis(5);
 
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
-const HELD: u32 = 2;
+const CLAIMED: u32 = 2;
+const HELD: u32 = 3;
 /// The number of the question begins above these bits.
 const NEXT: u32 = 4;
 
@@ -59,37 +66,58 @@ static STATE: AtomicU32 = AtomicU32::new(IDLE);
 static THREAD: AtomicU32 = AtomicU32::new(0);
 /// The instruction, stack and frame pointers of the thread that is held.
 static REGISTERS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+/// A handler has claimed a question and not answered it.
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
 /// One watchdog asks at a time.
 static ASKER: Mutex<()> = Mutex::new(());
 
-/// Copies the frames of a thread that computes, while its handler holds it. `None` if it is not on
-/// the stack of a fiber, if it does not answer in time, or if the program uses the signal itself.
-pub(super) fn frames_of(thread: i32) -> Option<StackCopy> {
+/// Copies the frames of a fiber that computes on that thread, while the handler holds it. The stack
+/// of the fiber ends at `own_stack`. `None` if the thread is not on the stack of a fiber, if it
+/// does not answer in time, or if the program uses the signal itself.
+pub(super) fn frames_of(thread: i32, own_stack: usize) -> Option<StackCopy> {
     let _one = ASKER.lock().unwrap_or_else(PoisonError::into_inner);
-    if !has_handler() {
+    if IS_STUCK.load(Ordering::Relaxed) || !has_handler() {
         return None;
     }
+    let mut room = StackRoom::new();
     THREAD.store(thread.cast_unsigned(), Ordering::Relaxed);
     let idle = (STATE.load(Ordering::Relaxed) & !(NEXT - 1)).wrapping_add(NEXT);
-    let (asked, held) = (idle | ASKED, idle | HELD);
+    let (asked, claimed, held) = (idle | ASKED, idle | CLAIMED, idle | HELD);
     // Release: the handler sees the thread.
     STATE.store(asked, Ordering::Release);
     // SAFETY: a system call without pointers. The signal has a handler, so it ends no process.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGURG) };
-    let end_ns = monotonic_ns() + ANSWER_TIME.as_nanos() as u64;
-    while sent == 0 && STATE.load(Ordering::Acquire) == asked && monotonic_ns() < end_ns {
-        let _ = futex_wait_for(&STATE, asked, false, ANSWER_TIME);
+    if sent == 0 {
+        wait_while(asked, ANSWER_TIME);
     }
-    // Acquire: if the thread was held, its registers were stored before.
-    if STATE.compare_exchange(asked, idle, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+    if STATE.compare_exchange(asked, idle, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         return None;
     }
+    wait_while(claimed, CLAIM_TIME);
+    // Acquire: the registers were stored before the thread was held.
+    match STATE.load(Ordering::Acquire) {
+        state if state == held => {}
+        state if state == claimed => {
+            // It may store its registers at any time, so nobody else can be asked.
+            IS_STUCK.store(true, Ordering::Relaxed);
+            return None;
+        }
+        _ => return None,
+    }
     let [instruction, stack, frame] = [0, 1, 2].map(|at| REGISTERS[at].load(Ordering::Relaxed));
-    let copy = StackCopy::from_registers(SavedRegisters { instruction, stack, frame });
+    let is_copied = room.fill(SavedRegisters { instruction, stack, frame }, own_stack);
     let was_held = STATE.compare_exchange(held, idle, Ordering::AcqRel, Ordering::Acquire);
     futex_wake(&STATE);
     // Otherwise the thread continued while its frames were copied.
-    copy.filter(|_| was_held.is_ok())
+    (is_copied && was_held.is_ok()).then(|| room.into_copy())
+}
+
+/// Waits while the state is this one, for `limit` at most.
+fn wait_while(state: u32, limit: Duration) {
+    let end_ns = monotonic_ns() + limit.as_nanos() as u64;
+    while STATE.load(Ordering::Acquire) == state && monotonic_ns() < end_ns {
+        let _ = futex_wait_for(&STATE, state, false, limit);
+    }
 }
 
 /// Installs the handler, unless the program has one; returns whether it is installed.
@@ -116,8 +144,17 @@ fn install(handler: usize) -> bool {
     action.sa_sigaction = handler;
     // On the signal stack, because the stack of a fiber may be too small.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: as above.
+    let mut before: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: `hold` has the type that SA_SIGINFO asks for, and does only what a handler may do.
-    unsafe { libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut()) == 0 }
+    let done = unsafe { libc::sigaction(libc::SIGURG, &raw const action, &raw mut before) } == 0;
+    if done && before.sa_sigaction != libc::SIG_DFL {
+        // The program has installed one since the look.
+        // SAFETY: the action that was there.
+        unsafe { libc::sigaction(libc::SIGURG, &raw const before, std::ptr::null_mut()) };
+        return false;
+    }
+    done
 }
 
 /// The handler: publishes the registers and waits until they were used. It makes system calls
@@ -128,21 +165,22 @@ extern "C" fn hold(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) 
     if asked % NEXT != ASKED || THREAD.load(Ordering::Relaxed) != thread_id().cast_unsigned() {
         return;
     }
+    let (claimed, held) = (asked - ASKED + CLAIMED, asked - ASKED + HELD);
+    if STATE.compare_exchange(asked, claimed, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return;
+    }
     // SAFETY: with SA_SIGINFO the kernel passes the context of the interrupted code.
     let registers = registers_in(unsafe { &*context.cast::<libc::ucontext_t>() });
     for (word, register) in REGISTERS.iter().zip(registers) {
         word.store(register, Ordering::Relaxed);
     }
-    let (held, idle) = (asked - ASKED + HELD, asked - ASKED + IDLE);
+    let idle = asked - ASKED + IDLE;
     // Release: the asker that sees `held` sees the registers.
-    if STATE.compare_exchange(asked, held, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if STATE.compare_exchange(claimed, held, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
     futex_wake(&STATE);
-    let end_ns = monotonic_ns() + HOLD_TIME.as_nanos() as u64;
-    while STATE.load(Ordering::Acquire) == held && monotonic_ns() < end_ns {
-        let _ = futex_wait_for(&STATE, held, false, HOLD_TIME);
-    }
+    wait_while(held, HOLD_TIME);
     let _ = STATE.compare_exchange(held, idle, Ordering::AcqRel, Ordering::Relaxed);
 }
 

@@ -102,6 +102,13 @@ impl Stall {
     }
 }
 
+impl Stall {
+    /// The report without the calls, whose look-up takes time.
+    pub(super) fn without_calls(&self) -> Stall {
+        Stall { calls: None, ..self.clone() }
+    }
+}
+
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stall { fiber, worker, closure, .. } = self;

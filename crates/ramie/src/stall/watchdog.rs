@@ -14,7 +14,7 @@ use ramie_driver::{
 
 use super::{
     Reaction, Stall, StallCause,
-    examine::{Examination, examine},
+    examine::{Examination, examine, frames_of},
     places::Places,
     suspicion::{Look, Now, Suspicion, Times},
     thread_state::usage,
@@ -22,9 +22,10 @@ use super::{
 use crate::{
     core::{
         primitive::{AtomicBool, Ordering},
-        worker::{RunningFiber, Turn, WatchdogRest, Worker, WorkerView},
+        worker::{RunningFiber, StackCopy, Turn, WatchdogRest, Worker, WorkerView},
     },
     deadlock::{Activity, Deadlock, DeadlockSearch},
+    unwind::Backtrace,
 };
 
 /// The looks in each limit. A stall that begins after a look is suspected two looks later, and
@@ -88,7 +89,8 @@ struct WatchedWorker {
 
 /// Something to report.
 enum Finding {
-    Stall(Stall),
+    /// A stall, with the frames of its fiber, which are walked when no worker waits for this.
+    Stall(Stall, Option<StackCopy>),
     End(String),
     Deadlock(Deadlock),
 }
@@ -193,12 +195,12 @@ impl State {
             let is_late = now.saturating_sub(last) > tick * 5 / 2;
             last = now;
             for finding in self.look(now, is_late, &mut places) {
-                self.react(&finding);
+                self.react(finding);
             }
             let found = search.as_mut().map(|search| self.search(now, search));
             for mut deadlock in found.unwrap_or_default() {
                 deadlock.add_stacks(|| self.is_over());
-                self.react(&Finding::Deadlock(deadlock));
+                self.react(Finding::Deadlock(deadlock));
             }
             self.sleep(tick, search.as_ref().and_then(|search| search.rest(now)));
         }
@@ -250,30 +252,83 @@ impl State {
             .collect()
     }
 
-    fn react(&self, finding: &Finding) {
+    fn react(&self, finding: Finding) {
         match (finding, &self.settings.on_stall) {
             (Finding::Deadlock(deadlock), _) => match self.settings.test {
                 Some(test) => sys::fatal(&format!(
                     "{deadlock}\nAborting, because the test {test} can never end."
                 )),
-                None => react(&self.settings.on_deadlock, deadlock),
+                None => react(&self.settings.on_deadlock, &deadlock),
             },
-            (Finding::Stall(stall), reaction) => react(reaction, stall),
-            (Finding::End(line), Reaction::Report | Reaction::Abort) => print(line),
+            (Finding::Stall(mut stall, frames), reaction) => {
+                stall.calls = frames.as_ref().and_then(Backtrace::of);
+                react(reaction, &stall);
+            }
+            (Finding::End(line), Reaction::Report | Reaction::Abort) => print(&line),
             (Finding::End(_), Reaction::Ignore | Reaction::Call(_)) => {}
         }
     }
 }
 
-fn react<T: fmt::Display>(reaction: &Reaction<T>, found: &T) {
+/// A finding with a report.
+trait Reported: fmt::Display {
+    /// The report without the calls of strands.
+    fn head(&self) -> String;
+    /// The strands whose calls are known.
+    fn calls(&self) -> Vec<(String, Backtrace)>;
+}
+
+impl Reported for Stall {
+    fn head(&self) -> String {
+        self.without_calls().to_string()
+    }
+
+    fn calls(&self) -> Vec<(String, Backtrace)> {
+        let calls = self.backtrace().map(|calls| (self.fiber().to_owned(), calls.clone()));
+        calls.into_iter().collect()
+    }
+}
+
+impl Reported for Deadlock {
+    fn head(&self) -> String {
+        self.without_calls().to_string()
+    }
+
+    fn calls(&self) -> Vec<(String, Backtrace)> {
+        Deadlock::calls(self)
+    }
+}
+
+fn react<T: Reported>(reaction: &Reaction<T>, found: &T) {
     match reaction {
         Reaction::Ignore => {}
         Reaction::Call(f) => drop(crate::core::panic::call_quietly(|| f(found))),
-        Reaction::Report => print(&found.to_string()),
+        Reaction::Report => {
+            print(&found.head());
+            print_calls(found.calls());
+        }
         Reaction::Abort => sys::fatal(&format!(
             "{found}\nAborting, because the runtime was built with Reaction::Abort."
         )),
     }
+}
+
+/// Prints calls on a thread of their own, because the first look-up of symbols may take longer than
+/// the time between many looks at the workers.
+fn print_calls(calls: Vec<(String, Backtrace)>) {
+    if calls.is_empty() {
+        return;
+    }
+    let print_all = move || {
+        let _mark = RuntimeThread::enter();
+        sys::block_signals();
+        for (strand, calls) in calls {
+            print(&format!("of the report above, {strand}: {}", calls.listed("")));
+        }
+    };
+    let builder = thread::Builder::new().name("ramie-symbols".to_owned()).stack_size(STACK);
+    // Without memory for a thread the report has no calls.
+    drop(builder.spawn(print_all));
 }
 
 fn now() -> Now {
@@ -307,7 +362,7 @@ impl WatchedWorker {
                     self.suspicion.forget();
                     None
                 }
-                Examination::Stall(fiber, cause, calls) => {
+                Examination::Stall(fiber, cause, doing) => {
                     let computes = matches!(cause, StallCause::Computing(_));
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
@@ -316,10 +371,8 @@ impl WatchedWorker {
                     self.suspicion.note_known(computes, unreported.is_some());
                     let unreported = unreported?;
                     self.reported.clone_from(&fiber.label);
-                    Some(Finding::Stall(Stall {
-                        calls,
-                        ..self.stall(fiber, cause, &times, unreported)
-                    }))
+                    let frames = frames_of(&self.view, thread, turn, &times, &fiber, doing);
+                    Some(Finding::Stall(self.stall(fiber, cause, &times, unreported), frames))
                 }
             },
         }
@@ -332,7 +385,7 @@ impl WatchedWorker {
         times: &Times,
         unreported: u32,
     ) -> Stall {
-        let RunningFiber { label, closure, is_in_no_switch } = fiber;
+        let RunningFiber { label, closure, is_in_no_switch, .. } = fiber;
         Stall {
             fiber: label,
             closure,

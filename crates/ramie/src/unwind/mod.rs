@@ -34,7 +34,7 @@ use std::{fmt, sync::Arc};
 use self::absent as symbols;
 #[cfg(not(all(feature = "backtrace", target_arch = "x86_64")))]
 use self::absent as walk;
-use crate::core::worker::StackCopy;
+use crate::core::{panic, worker::StackCopy};
 
 /// Whether this build can make backtraces.
 pub(crate) const IS_AVAILABLE: bool = cfg!(all(feature = "backtrace", target_arch = "x86_64"));
@@ -68,17 +68,10 @@ pub struct BacktraceFrame {
 }
 
 impl Backtrace {
-    /// Walks through a copy of a stack; `None` if this build cannot.
+    /// Walks through a copy of a stack; `None` if this build cannot, or if a table is so wrong that
+    /// the unwinder panics.
     pub(crate) fn of(copy: &StackCopy) -> Option<Backtrace> {
-        Self::of_addresses(walk::walk(copy))
-    }
-
-    /// As [`of`](Self::of), for registers without the frame pointer.
-    pub(crate) fn without_frame_pointer(copy: &StackCopy) -> Option<Backtrace> {
-        Self::of_addresses(walk::walk_without_frame_pointer(copy))
-    }
-
-    fn of_addresses(addresses: Vec<usize>) -> Option<Backtrace> {
+        let addresses = panic::catch(|| walk::walk(copy)).unwrap_or_default();
         (!addresses.is_empty()).then(|| Backtrace { addresses: addresses.into() })
     }
 
@@ -96,7 +89,8 @@ impl Backtrace {
     /// Looks up the functions and lines of all calls, those of the runtime included.
     #[must_use]
     pub fn frames(&self) -> Vec<BacktraceFrame> {
-        self.addresses.iter().flat_map(|address| symbols::frames_at(*address)).collect()
+        let frames = self.addresses.iter().map(|address| symbols::frames_at(*address));
+        frames.flat_map(|frames| frames.to_vec()).collect()
     }
 }
 

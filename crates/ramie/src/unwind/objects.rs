@@ -76,14 +76,25 @@ fn object(info: &libc::dl_phdr_info) -> Option<LoadedObject> {
     let segments = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let loaded = || segments().map(place);
     let code = segments().filter(|header| header.p_flags & libc::PF_X != 0).map(place).collect();
+    // Nobody writes to such a segment, and all of it is from the file.
+    let is_constant =
+        |header: &&libc::Elf64_Phdr| header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R;
+    let constants = || {
+        let in_file = |header: &libc::Elf64_Phdr| {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(header.p_filesz as usize)
+        };
+        segments().filter(is_constant).map(in_file)
+    };
     let index = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME).map(place)?;
-    // SAFETY: the index of a loaded object, which is not unloaded meanwhile; nobody writes to it.
+    constants().find(|segment| segment.contains(&index.start) && index.end <= segment.end)?;
+    // SAFETY: a part of a constant segment of an object that is not unloaded meanwhile.
     let index_bytes = unsafe { copy(&index) };
     let table_start = table_start(index.start, &index_bytes)?;
-    let segment = loaded().find(|segment| segment.contains(&table_start))?;
+    let segment = constants().find(|segment| segment.contains(&table_start))?;
     let table = table_start..segment.end;
     let range = loaded().map(|segment| segment.start).min()?..loaded().map(|s| s.end).max()?;
-    // SAFETY: the rest of a loaded, readable segment: linkers place the table among read-only data.
+    // SAFETY: as above.
     let table_bytes = unsafe { copy(&table) };
     Some(LoadedObject { base, range, code, index, index_bytes, table, table_bytes })
 }

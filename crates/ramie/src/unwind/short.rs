@@ -6,7 +6,8 @@ use super::BacktraceFrame;
 /// threads.
 const OUTERMOST: &str = "__rust_begin_short_backtrace";
 /// Paths of the runtime and of std, with which the innermost calls of a suspended strand begin.
-const RUNTIME: &[&str] = &["corosensei", "ramie", "ramie_coro", "ramie_driver", "core", "std"];
+const RUNTIME: &[&str] =
+    &["alloc", "core", "corosensei", "ramie", "ramie_coro", "ramie_driver", "ramie_futures", "std"];
 
 /// Leaves out the calls inside of the runtime, but for the one that the program has made, and the
 /// calls below the strand's closure. A backtrace that has only such calls stays whole.

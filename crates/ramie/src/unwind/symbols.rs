@@ -4,29 +4,37 @@ use std::{
     collections::HashMap,
     ffi::c_void,
     ptr,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use super::BacktraceFrame;
+use super::{
+    BacktraceFrame,
+    objects::{Loads, loads},
+};
+use crate::core::panic;
 
 /// The most addresses whose frames are kept. The fibers of a program are mostly in the same calls.
 const KEPT: usize = 10_000;
 
-static FRAMES: Mutex<Option<HashMap<usize, Vec<BacktraceFrame>>>> = Mutex::new(None);
+static FRAMES: Mutex<Option<LookedUp>> = Mutex::new(None);
+
+/// The frames that were looked up, while the same objects are loaded.
+struct LookedUp {
+    loads: Loads,
+    frames: HashMap<usize, Arc<[BacktraceFrame]>>,
+}
 
 /// Looks up the call at an address: the function, and the functions into which it was inlined.
-pub(super) fn frames_at(address: usize) -> Vec<BacktraceFrame> {
-    let mut kept = FRAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let kept = kept.get_or_insert_default();
-    if let Some(frames) = kept.get(&address) {
-        return frames.clone();
-    }
-    let frames = look_up(address);
-    if kept.len() >= KEPT {
-        kept.clear();
-    }
-    kept.insert(address, frames.clone());
-    frames
+pub(super) fn frames_at(address: usize) -> Arc<[BacktraceFrame]> {
+    let mut known = FRAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let loads = loads();
+    let is_usable = |known: &&mut LookedUp| known.loads == loads && known.frames.len() < KEPT;
+    let known = match known.as_mut().filter(is_usable) {
+        Some(_) => known.as_mut(),
+        None => Some(known.insert(LookedUp { loads, frames: HashMap::new() })),
+    };
+    let look_up = || panic::catch(|| look_up(address)).unwrap_or_default().into();
+    known.map_or_else(look_up, |known| known.frames.entry(address).or_insert_with(look_up).clone())
 }
 
 fn look_up(address: usize) -> Vec<BacktraceFrame> {
@@ -60,7 +68,7 @@ mod tests {
         }
         let nowhere = frames_at(8);
         assert_eq!(
-            nowhere,
+            *nowhere,
             [BacktraceFrame { address: 8, function: None, file: None, line: None }]
         );
         assert_eq!(nowhere[0].to_string(), "0x8");

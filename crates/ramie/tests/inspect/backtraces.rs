@@ -40,14 +40,24 @@ fn descends(depth: u32, event: &Event) {
     black_box(depth);
 }
 
+/// Calls a function when it is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Runs `body` in a fiber, and `check` while it waits for the event.
 fn while_waiting(body: impl Fn(&Event) + Sync, check: impl FnOnce(&str)) {
     let (event, name) = (Event::new(), unique("traced"));
     common::one_worker().run(|| {
         fiber::scope(|s| {
             spawned_in(s, &name, || body(&event));
+            // Also if the check fails, because otherwise the scope would wait for ever.
+            let _release = OnDrop(|| event.set());
             check(&name);
-            event.set();
         });
     });
 }
@@ -63,7 +73,7 @@ fn each_call_of_a_suspended_fiber_is_named() {
             // The switch is below the call that waits, and the worker's loop is not on this stack.
             let wait = functions.iter().position(|f| f.contains("Event::wait")).unwrap();
             assert!(functions[..wait].iter().any(|f| f.contains("suspend")), "{functions:#?}");
-            assert_eq!(count(&functions, "run_loop"), 0, "{functions:#?}");
+            check_end(&functions, 1);
             // Addresses lie inside the calls.
             assert!(backtrace.addresses().len() > 8);
         },
@@ -96,38 +106,54 @@ fn the_short_text_begins_with_the_call_that_waits() {
     );
 }
 
-/// The frames lie on two stacks.
+/// Resumes a coroutine, which resumes another one, and so on; the innermost one waits.
+#[inline(never)]
+fn nests(depth: u32) {
+    if depth == 0 {
+        return waits_inside();
+    }
+    Coroutine::<(), (), ()>::new(move |_, ()| nests(depth - 1)).resume(());
+    black_box(depth);
+}
+
+#[inline(never)]
+fn waits_inside() {
+    fiber::park();
+    black_box(());
+}
+
+/// The frames lie on several stacks, in any order of addresses.
 #[test]
-fn a_fiber_that_waits_inside_a_coroutine_has_the_frames_of_both() {
-    #[inline(never)]
-    fn resumes(event: &Event) {
-        // The coroutine may not borrow; the fiber waits for it.
-        let event = std::ptr::from_ref(event).addr();
-        let inner = Coroutine::<(), (), ()>::new(move |_, ()| waits_inside(event));
-        inner.resume(());
-        black_box(event);
+fn a_fiber_that_waits_inside_coroutines_has_the_frames_of_all_stacks() {
+    for depth in 1..5 {
+        // Stacks that were used before come in another order.
+        let _kept: Vec<_> = (0..depth).map(|_| Coroutine::<(), (), ()>::new(|_, ()| ())).collect();
+        check_nested(depth);
     }
+}
 
-    #[inline(never)]
-    fn waits_inside(event: usize) {
-        fiber::park();
-        black_box(event);
-    }
-
-    // So that the place of the saved stack pointer is known.
-    each_call_of_a_suspended_fiber_is_named();
+fn check_nested(depth: u32) {
     let name = unique("inside");
     common::one_worker().run(|| {
-        let event = Event::new();
         fiber::scope(|s| {
-            let handle = spawned_in(s, &name, || resumes(&event));
+            let handle = spawned_in(s, &name, || nests(depth));
+            let _release = OnDrop(|| handle.fiber().unpark());
             let functions = functions(&backtrace_of(&name));
-            let inner = functions.iter().position(|f| f.contains("waits_inside"));
-            let outer = functions.iter().position(|f| f.contains("resumes"));
+            let inner = functions.iter().position(|f| f.contains("backtraces::waits_inside"));
+            let outer = functions.iter().rposition(|f| f.contains("backtraces::nests"));
             assert!(inner.is_some() && inner < outer, "{functions:#?}");
-            handle.fiber().unpark();
+            let is_nests = |f: &&String| f.ends_with("backtraces::nests");
+            assert_eq!(functions.iter().filter(is_nests).count() as u32, depth + 1);
+            check_end(&functions, depth + 1);
         });
     });
+}
+
+/// The last call is the first one of the fiber's stack, and each stack has one of them.
+fn check_end(functions: &[String], stacks: u32) {
+    let first = "stack_init_trampoline";
+    assert_eq!(functions.last().map(String::as_str), Some(first), "{functions:#?}");
+    assert_eq!(count(functions, first) as u32, stacks, "{functions:#?}");
 }
 
 #[test]
@@ -164,6 +190,7 @@ fn backtraces_of_fibers_that_run_meanwhile_are_whole() {
                 spawned_in(s, name, || turns(&stop));
             }
             common::wait_until(|| ramie::metrics::metrics().unstarted() == 0);
+            let _stop = OnDrop(|| stop.store(true, std::sync::atomic::Ordering::Relaxed));
             let mut seen = 0;
             for _ in 0..20 {
                 let dump = DumpOptions::new().backtraces(true).dump();
@@ -175,7 +202,6 @@ fn backtraces_of_fibers_that_run_meanwhile_are_whole() {
                     seen += 1;
                 }
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
             assert!(seen > 100, "{seen}");
         });
     });

@@ -99,7 +99,9 @@ fn the_calls_of_a_stalled_fiber_are_named() {
         (sleeps_for_long, "reports::sleeps_for_long"),
     ];
     for (f, name) in stalled {
-        let stall = stall_of(1, f);
+        // The signal of a busy machine may be late.
+        let with_calls = |_| Some(stall_of(1, f)).filter(|stall| stall.backtrace().is_some());
+        let stall = (0..20).find_map(with_calls).unwrap_or_else(|| stall_of(1, f));
         let Some(calls) = calls_of(&stall) else { return };
         assert_eq!(calls.iter().filter(|call| call.contains(name)).count(), 1, "{calls:#?}");
         // They reach the closure of the fiber, and end on its stack.
@@ -107,7 +109,7 @@ fn the_calls_of_a_stalled_fiber_are_named() {
             calls.iter().any(|call| call.contains("__rust_begin_short_backtrace")),
             "{calls:#?}"
         );
-        assert!(!calls.iter().any(|call| call.contains("run_loop")), "{calls:#?}");
+        assert_eq!(calls.last().map(String::as_str), Some("stack_init_trampoline"), "{calls:#?}");
         let report = stall.to_string();
         assert!(
             report.contains("\n  calls, the innermost first:\n") && report.contains(name),

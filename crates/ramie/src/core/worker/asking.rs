@@ -17,16 +17,16 @@ use ramie_driver::sys::monotonic_ns;
 use super::{
     WorkerAnswer, WorkerFacts,
     facts::Tally,
-    pause,
+    pause, stack_copy,
     survey::{
-        INBOXES, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice,
+        INBOXES, MOST_COPIED, Progress, Question, Survey, SurveyAnswers, SurveyInbox, answer_slice,
         answer_slice_of_first, lock,
     },
     with_existing, yield_now,
 };
 use crate::core::{
     cancel,
-    primitive::{AtomicBool, Ordering},
+    primitive::{AtomicBool, AtomicUsize, Ordering},
     strand::IdSet,
 };
 
@@ -49,11 +49,15 @@ pub(crate) struct Surveyed {
 
 impl PendingSurvey {
     pub(crate) fn post(question: Question) -> PendingSurvey {
+        if matches!(question, Question::Frames | Question::FramesOf(_)) {
+            stack_copy::prepare();
+        }
         let survey = Arc::new(Survey {
             question,
             answers: Mutex::default(),
             has_answer: Condvar::new(),
             is_over: AtomicBool::new(false),
+            room: AtomicUsize::new(MOST_COPIED),
         });
         let inboxes = lock(&INBOXES).clone();
         let own = with_existing(|worker| Arc::clone(&worker.surveys));
@@ -104,7 +108,9 @@ impl PendingSurvey {
         };
         let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
         let mut seen = IdSet::default();
+        let mut turn = AskersTurn::begin();
         for (inbox, mut facts) in mem::take(&mut answers.slices) {
+            turn.yield_if_long();
             facts.retain(|strand| seen.insert(strand.id));
             if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
                 workers[at].strands.append(&mut facts);
@@ -117,6 +123,31 @@ impl PendingSurvey {
 fn find<'a>(answers: &'a SurveyAnswers, inbox: &Arc<SurveyInbox>) -> Option<&'a Tally> {
     let mut complete = answers.complete.iter();
     complete.find(|(other, _)| Arc::ptr_eq(other, inbox)).map(|(_, tally)| tally)
+}
+
+/// The time that a strand which asks has spent on the answers since it last let others run.
+pub(crate) struct AskersTurn {
+    start_ns: u64,
+}
+
+/// How long a strand works on answers at a time.
+const ASKERS_TURN: Duration = Duration::from_millis(1);
+
+impl AskersTurn {
+    pub(crate) fn begin() -> AskersTurn {
+        AskersTurn { start_ns: monotonic_ns() }
+    }
+
+    /// Lets other strands run, if this one has worked for long and may suspend. The facts of a
+    /// million strands take a second.
+    pub(crate) fn yield_if_long(&mut self) {
+        if monotonic_ns() - self.start_ns > ASKERS_TURN.as_nanos() as u64 {
+            if may_suspend() == Some(true) {
+                yield_now();
+            }
+            self.start_ns = monotonic_ns();
+        }
+    }
 }
 
 /// Whether the strand that asks may suspend; none: this thread has no worker.

@@ -15,7 +15,7 @@ use std::{
 use ramie_coro::StackInfo;
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, StackCopy, Worker};
+use super::{FiberStack, StackCopy, StackRoom, Worker};
 use crate::core::{
     cancel,
     primitive::Ordering,
@@ -74,6 +74,8 @@ pub(crate) struct Tally {
     pub(crate) waiting: u64,
     /// Changes when a strand ends its wait.
     pub(crate) waits: u64,
+    /// The number of strands whose frames were not copied, because many others were.
+    pub(crate) left_out: u64,
 }
 
 /// The limits and scopes around a strand.
@@ -168,9 +170,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The facts of the strand on this stack, with a copy of its frames if it is suspended.
-    pub(super) fn of_stack_with_frames(&self, stack: &FiberStack) -> Option<StrandFacts> {
+    pub(super) fn of_stack_with_frames(
+        &self,
+        stack: &FiberStack,
+        room: &mut StackRoom,
+    ) -> Option<StrandFacts> {
         let facts = self.of_stack(stack)?;
-        let frames = if facts.is_running { None } else { StackCopy::of_suspended(stack) };
+        let frames = if facts.is_running { None } else { room.copy_suspended(stack) };
         Some(StrandFacts { frames, ..facts })
     }
 

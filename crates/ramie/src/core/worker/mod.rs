@@ -74,7 +74,7 @@ use ramie_driver::Driver;
 
 pub(crate) use self::{
     abandon::AbandonedFiber,
-    asking::{PendingSurvey, Surveyed, survey},
+    asking::{AskersTurn, PendingSurvey, Surveyed, survey},
     at_once::note_complete_at_once,
     attach::on_thread_strand,
     contexts::{end_contexts, note_context, note_no_context},
@@ -99,7 +99,7 @@ pub(crate) use self::{
     running::RunningStrand,
     scheduler::Scheduler,
     shared::Shared,
-    stack_copy::StackCopy,
+    stack_copy::{StackCopy, StackRoom},
     stacks::Stacks,
     stealing::Membership,
     survey::{Question, SurveyInbox, WorkerAnswer, WorkerFacts},

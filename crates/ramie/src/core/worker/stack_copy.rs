@@ -1,79 +1,126 @@
 //! Copies of stacks, from which another thread makes backtraces.
 //!
-//! A worker copies the frames of its suspended fibers when it answers a
-//! [`survey`](super::survey), because a fiber that continues overwrites them. Everything else,
-//! unwinding and the look-up of symbols, happens on the thread that asks, and reads only the copy.
-//! So a wrong table of a compiler or a wrong guess here ends or falsifies one backtrace, and does
-//! no harm to the fiber. The kernel copies, because frames have bytes that were never written.
+//! A worker copies the frames of its suspended fibers when it answers a [`survey`](super::survey),
+//! because a fiber that continues overwrites them. Everything else, unwinding and the look-up of
+//! symbols, happens on the thread that asks, and reads only the copy. So a wrong table of a
+//! compiler or a wrong guess here ends or falsifies one backtrace, and does no harm to the fiber.
+//! The kernel copies, because frames have bytes that were never written.
+//!
+//! A fiber may suspend inside a coroutine that it resumes, and that inside another one. The base of
+//! each such stack has a link to the frames of its resumer ([`link_of`]), by which the copy goes on
+//! to the next stack, down to the fiber's own.
+
 // A build without backtraces makes no copies.
 #![cfg_attr(not(all(feature = "backtrace", target_arch = "x86_64")), allow(dead_code))]
 
-use std::ops::Range;
+use std::{ops::Range, ptr, sync::OnceLock};
 
-use ramie_coro::saved::{SAVED_WORDS, SavedRegisters, saved_stack_pointer};
-use ramie_driver::sys::copy_words;
+use ramie_coro::saved::{
+    Probe, SAVED_WORDS, SavedRegisters, index_of_stack_pointer, link_of, with_probe,
+};
+use ramie_driver::sys::{append_words, copy_words};
 
 use super::FiberStack;
 
 /// The most bytes of one stack that are copied. Frames beyond are missing in the backtrace.
 const MOST_BYTES: usize = 32 * 1024;
+/// The most stacks on which one strand has frames.
+const MOST_STACKS: usize = 8;
+/// The most bytes of all stacks of one strand.
+const MOST_BYTES_OF_STRAND: usize = 64 * 1024;
 const WORD: usize = size_of::<usize>();
 
 /// The frames of a strand, and the registers with which it continues.
 #[derive(Clone, Debug)]
 pub(crate) struct StackCopy {
     pub(crate) registers: SavedRegisters,
-    /// The stack on which the strand has suspended; then its own, if that is another one: a fiber
-    /// may suspend inside a coroutine that it resumes.
+    words: Vec<usize>,
+    /// The stack on which the strand has suspended first, its own one last.
     parts: Vec<StackPart>,
 }
 
 #[derive(Clone, Debug)]
 struct StackPart {
     start: usize,
-    words: Vec<usize>,
+    /// Its place among the words.
+    words: Range<usize>,
+    /// Where this stack has the link to its resumer.
+    link: usize,
 }
 
-impl StackPart {
-    /// Copies a part of a stack that ends at `end`, from `start` on.
-    fn copy(start: usize, end: usize) -> Option<StackPart> {
-        let len = end.saturating_sub(start).min(MOST_BYTES);
-        Some(StackPart { start, words: copy_words(start, len / WORD)? })
+/// Room for copies, one after the other. Filling it allocates nothing.
+pub(crate) struct StackRoom(StackCopy);
+
+impl StackRoom {
+    pub(crate) fn new() -> StackRoom {
+        StackRoom(StackCopy {
+            registers: SavedRegisters { instruction: 0, stack: 0, frame: 0 },
+            words: Vec::with_capacity(MOST_BYTES_OF_STRAND / WORD),
+            parts: Vec::with_capacity(MOST_STACKS),
+        })
     }
+
+    /// Copies the frames of a suspended fiber, at whose base `stack` lies.
+    pub(super) fn copy_suspended(&mut self, stack: &FiberStack) -> Option<StackCopy> {
+        let own = ptr::from_ref(stack).addr();
+        let at = own + FiberStack::COROUTINE_OFFSET + index()? * WORD;
+        let pointer = copy_words(at, 1)?[0];
+        let saved = copy_words(pointer, SAVED_WORDS)?;
+        let registers = SavedRegisters::from_words(pointer, saved.first_chunk()?);
+        self.fill(registers, own).then(|| self.0.clone())
+    }
+
+    /// Copies the frames of a fiber above the stack pointer in `registers`. Its own stack ends at
+    /// `own`. Returns false if the stack pointer is on no stack of a fiber or a coroutine.
+    pub(crate) fn fill(&mut self, registers: SavedRegisters, own: usize) -> bool {
+        let StackCopy { words, parts, .. } = &mut self.0;
+        words.clear();
+        parts.clear();
+        let mut pointer = registers.stack;
+        while parts.len() < MOST_STACKS
+            && let Some(stack) = ramie_coro::stack_of(pointer)
+        {
+            let is_own = (stack.floor()..=stack.base()).contains(&own);
+            let end = if is_own { own } else { stack.base() };
+            let room = MOST_BYTES_OF_STRAND - words.len() * WORD;
+            let len = end.saturating_sub(pointer).min(MOST_BYTES).min(room) / WORD;
+            let start = words.len();
+            if len == 0 || !append_words(pointer, len, words) {
+                break;
+            }
+            let link = link_of(end);
+            parts.push(StackPart { start: pointer, words: start..words.len(), link });
+            let mut resumer = [0];
+            if is_own || !copy_word(link, &mut resumer) {
+                break;
+            }
+            pointer = resumer[0];
+        }
+        self.0.registers = registers;
+        !self.0.parts.is_empty()
+    }
+
+    pub(crate) fn into_copy(self) -> StackCopy {
+        self.0
+    }
+}
+
+fn copy_word(address: usize, word: &mut [usize; 1]) -> bool {
+    ramie_driver::sys::copy_words_to(address, word)
 }
 
 impl StackCopy {
-    /// Copies the frames of a suspended fiber, at whose base `stack` lies.
-    pub(super) fn of_suspended(stack: &FiberStack) -> Option<StackCopy> {
-        let own = stack.info()?;
-        let end = std::ptr::from_ref(stack).addr();
-        let words =
-            copy_words(end + FiberStack::COROUTINE_OFFSET, FiberStack::COROUTINE_BYTES / WORD)?;
-        let pointer = saved_stack_pointer(&words, own.floor()..end)?;
-        let saved = copy_words(pointer, SAVED_WORDS)?;
-        let registers = SavedRegisters::from_words(pointer, saved.first_chunk()?);
-        let mut copy = StackCopy::from_registers(registers)?;
-        if !(own.floor()..end).contains(&pointer) {
-            let start = end.saturating_sub(MOST_BYTES).max(own.floor());
-            copy.parts.extend(StackPart::copy(start, end));
-        }
-        Some(copy)
-    }
-
-    /// Copies the frames of a fiber's stack above the stack pointer in `registers`; `None` if that
-    /// is no stack of a fiber.
-    pub(crate) fn from_registers(registers: SavedRegisters) -> Option<StackCopy> {
-        let stack = ramie_coro::stack_of(registers.stack)?;
-        let part = StackPart::copy(registers.stack, stack.base())?;
-        Some(StackCopy { registers, parts: vec![part] })
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.len() * WORD
     }
 
     /// Whether the copied frames hold one of these addresses, at `start` or above if that lies on
     /// the same stack.
     pub(crate) fn refers_to(&self, addresses: &Range<usize>, start: usize) -> bool {
         let mut words = self.parts.iter().flat_map(|part| {
+            let words = &self.words[part.words.clone()];
             let below = start.saturating_sub(part.start) / WORD;
-            part.words.get(below..).unwrap_or(&part.words)
+            words.get(below..).unwrap_or(words)
         });
         words.any(|word| addresses.contains(word))
     }
@@ -82,8 +129,31 @@ impl StackCopy {
     pub(crate) fn read(&self, address: usize) -> Option<usize> {
         let read = |part: &StackPart| {
             let offset = address.checked_sub(part.start)?;
-            offset.is_multiple_of(WORD).then(|| part.words.get(offset / WORD).copied())?
+            let words = &self.words[part.words.clone()];
+            offset.is_multiple_of(WORD).then(|| words.get(offset / WORD).copied())?
         };
         self.parts.iter().find_map(read)
     }
+
+    /// Whether a stack has the link to its resumer at this address.
+    pub(crate) fn is_link(&self, address: usize) -> bool {
+        self.parts.iter().any(|part| part.link == address)
+    }
+}
+
+/// Finds out where a coroutine keeps its stack pointer, before the first copy is made.
+pub(super) fn prepare() {
+    index();
+}
+
+/// The index of the saved stack pointer among the words of a coroutine. The layout of a coroutine
+/// is not specified, so it is read from one that has suspended.
+fn index() -> Option<usize> {
+    static INDEX: OnceLock<Option<usize>> = OnceLock::new();
+    *INDEX.get_or_init(|| {
+        let copy =
+            |probe: &Probe| copy_words(ptr::from_ref(probe).addr(), size_of_val(probe) / WORD);
+        let (words, stack) = with_probe(|probe, stack| (copy(probe), stack))?;
+        index_of_stack_pointer(&words?, stack)
+    })
 }

@@ -44,20 +44,22 @@ use std::{
 use ramie_driver::sys::{self, monotonic_ns};
 
 use super::{
-    FiberStack, Shared, StrandFacts, Worker,
+    FiberStack, Shared, StackCopy, StackRoom, StrandFacts, Worker,
     facts::{self, Tally},
 };
 use crate::core::{
-    primitive::{AtomicBool, AtomicU64, Ordering},
-    strand::FiberId,
+    primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    strand::{FiberId, IdSet, StrandHeader},
 };
 
 /// How long a worker answers at a time.
 const SLICE: Duration = Duration::from_millis(2);
 /// The number of strands between two looks at the clock.
 const STRIDE: usize = 64;
-/// The most stacks of a worker that are copied for one survey; each copy takes some KiB.
-const MOST_COPIES: usize = 10_000;
+/// The same if stacks are copied, which takes some microseconds for each.
+const STRIDE_OF_COPIES: usize = 8;
+/// The most bytes of stacks that are copied for one survey.
+pub(super) const MOST_COPIED: usize = 64 * 1024 * 1024;
 
 /// The inboxes of all workers alive.
 pub(super) static INBOXES: Mutex<Vec<Arc<SurveyInbox>>> = Mutex::new(Vec::new());
@@ -92,17 +94,17 @@ pub(super) struct Progress {
     /// The stacks that have not been visited are those below this index; none: all.
     below: Option<usize>,
     tally: Tally,
-    /// The number of stacks that were copied.
-    copies: usize,
+    room: Option<StackRoom>,
 }
 
 /// What a survey asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Question {
     /// All strands.
     Strands,
     /// All strands, with the frames of those that are suspended.
     Frames,
+    /// These strands, with their frames.
+    FramesOf(IdSet),
     /// The strands that wait for other strands, and tallies of all strands.
     Waits,
 }
@@ -114,6 +116,8 @@ pub(crate) struct Survey {
     pub(super) has_answer: Condvar,
     /// The asker waits no more.
     pub(super) is_over: AtomicBool,
+    /// The bytes of stacks that may still be copied.
+    pub(super) room: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -261,14 +265,27 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     let end_ns = start_ns + SLICE.as_nanos() as u64;
     let mut facts = Vec::new();
     let reader = facts::Reader::new(worker);
-    let Progress { below, tally, copies } = progress;
-    let mut visit = |stack: &FiberStack| match survey.question {
-        Question::Frames if *copies < MOST_COPIES => {
-            let strand = reader.of_stack_with_frames(stack);
-            *copies += usize::from(strand.as_ref().is_some_and(|strand| strand.frames.is_some()));
-            facts.extend(strand);
+    let Progress { below, tally, room } = progress;
+    let mut with_frames = |stack: &FiberStack, tally: &mut Tally| {
+        if survey.room.load(Ordering::Relaxed) == 0 {
+            let strand = reader.of_stack(stack);
+            tally.left_out += u64::from(strand.is_some());
+            return strand;
         }
-        Question::Strands | Question::Frames => facts.extend(reader.of_stack(stack)),
+        let strand = reader.of_stack_with_frames(stack, room.get_or_insert_with(StackRoom::new));
+        let frames = strand.as_ref().and_then(|strand| strand.frames.as_ref());
+        survey.use_room(frames.map_or(0, StackCopy::bytes));
+        strand
+    };
+    let mut visit = |stack: &FiberStack| match &survey.question {
+        Question::Frames => facts.extend(with_frames(stack, tally)),
+        Question::FramesOf(ids) => {
+            let is_meant = |header: &StrandHeader| ids.contains(&header.id());
+            if stack.try_header().is_some_and(is_meant) {
+                facts.extend(with_frames(stack, tally));
+            }
+        }
+        Question::Strands => facts.extend(reader.of_stack(stack)),
         Question::Waits => facts.extend(reader.of_waiting(stack, tally)),
     };
     let below = below.get_or_insert_with(|| {
@@ -277,7 +294,7 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     });
     let mut left = true;
     while left && monotonic_ns() < end_ns {
-        left = worker.stacks.visit_down(below, STRIDE, &mut visit);
+        left = worker.stacks.visit_down(below, survey.question.stride(), &mut visit);
     }
     let mut answers = lock(&survey.answers);
     answers.slices.push((Arc::clone(&worker.surveys), facts));
@@ -290,7 +307,23 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     !left
 }
 
+impl Question {
+    fn stride(&self) -> usize {
+        match self {
+            Question::Frames | Question::FramesOf(_) => STRIDE_OF_COPIES,
+            Question::Strands | Question::Waits => STRIDE,
+        }
+    }
+}
+
 impl Survey {
+    /// Takes bytes from the room for copies. Relaxed: a limit that two workers may exceed by one
+    /// copy.
+    fn use_room(&self, bytes: usize) {
+        let left = self.room.load(Ordering::Relaxed).saturating_sub(bytes);
+        self.room.store(left, Ordering::Relaxed);
+    }
+
     fn complete(&self, inbox: &Arc<SurveyInbox>, tally: Tally) {
         lock(&self.answers).complete.push((Arc::clone(inbox), tally));
         self.has_answer.notify_all();

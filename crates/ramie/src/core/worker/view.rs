@@ -57,6 +57,8 @@ pub(crate) struct RunningFiber {
     /// The name of the type of its closure; empty if it has none of its own.
     pub(crate) closure: &'static str,
     pub(crate) is_in_no_switch: bool,
+    /// The address of its [`FiberStack`], at which its frames end.
+    pub(crate) stack: usize,
 }
 
 /// A fiber that does not run.
@@ -116,7 +118,7 @@ impl WorkerView {
         let header = header_of(stack)?;
         let (label, closure) = (label_of(header)?, header.closure_name());
         let is_same = self.turn() == turn;
-        is_same.then_some(RunningFiber { label, closure, is_in_no_switch })
+        is_same.then_some(RunningFiber { label, closure, is_in_no_switch, stack })
     }
 
     fn running_stack(&self) -> Option<(usize, bool)> {
