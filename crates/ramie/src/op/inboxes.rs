@@ -14,7 +14,7 @@
 use std::{
     collections::BTreeMap,
     num::NonZeroU64,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
@@ -23,7 +23,11 @@ use ramie_driver::{
     sys::{self, sockopt},
 };
 
-use crate::core::primitive::{AtomicUsize, Ordering};
+use super::{OpError, multishot};
+use crate::core::{
+    primitive::{AtomicUsize, Ordering},
+    wait::park::WaitKind,
+};
 
 /// The number of enlisted inboxes: a program without iterators over sockets pays one load.
 ///
@@ -103,6 +107,23 @@ fn find_in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     let inboxes = inboxes();
     let mut of_socket = inboxes.by_name.range((key, 0)..=(key, u64::MAX));
     of_socket.find_map(|(_, inbox)| inbox.upgrade().filter(|inbox| inbox.is_in_use()))
+}
+
+/// Returns whether data or a connection is left for this socket, so that the next call does not
+/// wait. Ends an op in flight, which would take what the caller waits for.
+#[inline]
+#[track_caller]
+pub(crate) fn has_leftover(
+    socket: BorrowedFd<'_>,
+    kind: &'static WaitKind,
+) -> Result<bool, OpError> {
+    // No closure, which would be the caller that dumps name.
+    while let Some(inbox) = in_use(socket) {
+        if multishot::has_leftover(&inbox, kind)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

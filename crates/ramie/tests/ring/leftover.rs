@@ -21,12 +21,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Makes a call, which must end before the limit.
 #[track_caller]
-fn soon<T: std::fmt::Debug>(call: impl FnOnce() -> io::Result<T>) -> T {
+pub(super) fn soon<T: std::fmt::Debug>(call: impl FnOnce() -> io::Result<T>) -> T {
     with_timeout(LIMIT, call).expect("it waits for what came early").unwrap()
 }
 
 /// Ends an iterator by dropping or by forgetting it.
-fn leave<T>(iterator: T, is_forgotten: bool) {
+pub(super) fn leave<T>(iterator: T, is_forgotten: bool) {
     match is_forgotten {
         true => mem::forget(iterator),
         false => drop(iterator),
@@ -35,7 +35,7 @@ fn leave<T>(iterator: T, is_forgotten: bool) {
 
 /// A connection whose iterator has yielded the bytes "ab" and was then left; "cdefgh" has arrived
 /// since.
-fn left_stream(is_forgotten: bool) -> (TcpStream, TcpStream) {
+pub(super) fn left_stream(is_forgotten: bool) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut to = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let from = listener.accept().unwrap().0;
