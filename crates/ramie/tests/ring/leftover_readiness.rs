@@ -14,7 +14,7 @@ use ramie::{
     ring::{self, PollFlags, RecvFlags},
 };
 
-use super::leftover::{leave, left_stream, soon};
+use super::leftover::{leave, left_stream, received, soon};
 use crate::common::{everywhere, tcp_pair};
 
 /// Takes all that is there, without waiting.
@@ -41,8 +41,7 @@ fn a_socket_with_left_bytes_is_ready() {
             to_pipe.write_all(b"x").unwrap();
             assert_eq!(found(), (2, [PollFlags::IN, both]));
             // Nobody has taken anything, until now.
-            let mut buf = [0; 8];
-            assert_eq!(soon(|| ring::recv(&from, &mut buf, RecvFlags::empty())), 6);
+            assert_eq!(received(&from, 6), b"cdefgh");
             assert_eq!(found(), (2, [PollFlags::IN, PollFlags::OUT]));
             assert_eq!(soon(|| ring::poll(&from, both)), PollFlags::OUT);
         }
