@@ -15,7 +15,7 @@ use super::{
     socket::{ACCEPT, RECEIVE, recvmsg},
 };
 use crate::{
-    core::time::Deadline,
+    core::{cancel, time::Deadline},
     op::{inboxes, multishot},
 };
 
@@ -37,9 +37,10 @@ pub(super) fn read(
     let Some(inbox) = inboxes::in_use(fd) else { return Ok(None) };
     let count = bufs.len().min(MAX_BUFFERS);
     let bufs = &mut bufs[..count];
-    // As read(2), which takes no datagram then.
+    // As read(2) of a socket, which then takes no datagram and does not wait.
     if bufs.iter().all(|buf| buf.is_empty()) {
-        return Ok(None);
+        cancel::check_io()?;
+        return Ok(Some(0));
     }
     Ok(receive(fd, &inbox, bufs, RecvFlags::empty())?.map(|message| message.bytes))
 }
