@@ -81,6 +81,12 @@ impl MultishotInbox {
         self.state.load(Ordering::Acquire) != 0
     }
 
+    /// Returns whether an item is left, by one load.
+    pub fn has_leftover(&self) -> bool {
+        // Acquire: as in `is_in_use`.
+        self.state.load(Ordering::Acquire) & LEFTOVER != 0
+    }
+
     /// Announces a one-shot receive: until the guard is dropped no multishot op starts. Before the
     /// caller waits, it stops an op that has started, and takes the items that the op left.
     ///
@@ -101,7 +107,7 @@ impl MultishotInbox {
 
     /// Takes the oldest item that an op left behind.
     pub fn take_leftover(&self) -> Option<MultishotItem> {
-        if self.state.load(Ordering::Acquire) & LEFTOVER == 0 {
+        if !self.has_leftover() {
             return None;
         }
         let mut inner = lock(&self.inner);

@@ -49,6 +49,11 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
 
+/// Returns whether the descriptor is an end of a pipe.
+pub fn is_pipe(fd: impl AsFd) -> bool {
+    rustix::pipe::fcntl_getpipe_size(fd).is_ok()
+}
+
 /// Makes an eventfd at 0, closed on exec, whose reads wait.
 ///
 /// # Errors

@@ -27,7 +27,9 @@ static WRITABLE: WaitKind = WaitKind::of_op("a descriptor to become writable");
 /// Closures make the library's own calls, on this thread: [`Async::with_read`] and
 /// [`Async::with_write`] call the closure each time that the descriptor is ready, until the result
 /// is not `WouldBlock`. Make the descriptor nonblocking if other readers may take the data that you
-/// waited for; this type never changes its mode.
+/// waited for; this type never changes its mode. The waits are for what the kernel reports, because
+/// a library's calls take nothing else: they do not see what an iterator over a socket
+/// (`recv_each`, `incoming`) has received early, for which see [`ring::poll`](crate::ring::poll).
 ///
 /// # Examples
 /// ```

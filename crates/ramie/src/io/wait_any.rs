@@ -9,7 +9,7 @@ use ramie_driver::sys::{self, PollFlags};
 
 use crate::{
     core::{cancel, time::Deadline, wait::park::WaitKind, worker},
-    op::readiness::Readiness,
+    op::{inboxes, readiness::Readiness},
 };
 
 static READY: WaitKind = WaitKind::of_op("one of several descriptors to be ready");
@@ -54,6 +54,9 @@ impl<'fd> Polled<'fd> {
 
 /// Waits until one or more of the descriptors are ready, stores the events in each, and returns the
 /// number of those that are ready: poll(2) for strands.
+///
+/// A socket is ready, too, if an iterator over it (`recv_each`, `incoming`) has received data or
+/// connections that the program has not taken.
 ///
 /// The call takes no data, so another strand may take it first; read without waiting, or have only
 /// one reader for each descriptor. If a descriptor is ready at once, the call makes one system call
@@ -101,7 +104,15 @@ pub fn wait_any(descriptors: &mut [Polled<'_>]) -> io::Result<usize> {
     let (mut set, mut readiness) = (None, Readiness::default());
     loop {
         cancel::check_io()?;
-        let found = sys::poll_all_now(&asked)?;
+        let mut found = sys::poll_all_now(&asked)?;
+        for ((fd, interest), ready) in asked.iter().zip(&mut found) {
+            // What an iterator has received early is no longer in the socket, but the next call
+            // takes it.
+            let early = *interest & (PollFlags::IN | PollFlags::RDNORM);
+            if !early.is_empty() && inboxes::has_leftover(*fd, &READY)? {
+                *ready |= early;
+            }
+        }
         let count = found.iter().filter(|ready| !ready.is_empty()).count();
         if count > 0 {
             worker::note_complete_at_once();

@@ -53,8 +53,10 @@ struct Options {
 
 impl Drop for Options {
     fn drop(&mut self) {
+        // The inbox may also be that of a socket that was made of a duplicate of the descriptor.
+        let is_last = self.enlisted.take().is_none_or(EnlistedInbox::leave);
         // A multishot op that was forgotten would keep the file open.
-        if let Some(inbox) = self.inbox.get().filter(|inbox| inbox.is_in_use()) {
+        if let Some(inbox) = self.inbox.get().filter(|inbox| is_last && inbox.is_in_use()) {
             inbox.close();
             multishot::stop(inbox);
         }
@@ -118,9 +120,11 @@ impl Socket {
     }
 
     /// Makes a socket of a descriptor that was made elsewhere, with the timeouts and the blocking
-    /// mode of its description.
+    /// mode of its description. If it is a duplicate of a socket's descriptor, both have the same
+    /// leftovers.
     pub(crate) fn adopt(fd: OwnedFd) -> Self {
         let socket = Socket::from(fd);
+        socket.share_leftovers();
         let refuses = sys::is_nonblocking(&socket.fd).unwrap_or(false);
         socket.set_nonblocking(refuses);
         for half in [Half::Read, Half::Write] {
@@ -129,6 +133,15 @@ impl Socket {
             socket.timeout_of(half).store(to_ns(timeout), Ordering::Relaxed);
         }
         socket
+    }
+
+    /// Takes over the inbox of another socket object with the same description, if that has one.
+    fn share_leftovers(&self) {
+        let options = &self.options;
+        if let Some(enlisted) = EnlistedInbox::of_duplicate(&self.fd, &options.inbox) {
+            // Nobody else has the options yet.
+            let _ = options.enlisted.set(enlisted);
+        }
     }
 
     /// Returns the descriptor, after setting the options kept beside it on its description, where
@@ -217,9 +230,9 @@ impl Socket {
 
     /// Returns the leftovers, and lets calls that know only the descriptor find them.
     pub(super) fn enlisted_inbox(&self) -> &Arc<MultishotInbox> {
-        let inbox = self.inbox();
-        self.options.enlisted.get_or_init(|| EnlistedInbox::new(self, inbox));
-        inbox
+        let options = &*self.options;
+        options.enlisted.get_or_init(|| EnlistedInbox::new(self, &options.inbox));
+        self.inbox()
     }
 
     /// Returns the leftovers if there may be any.

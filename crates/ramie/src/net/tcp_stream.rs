@@ -178,7 +178,17 @@ impl TcpStream {
     ///
     /// Up to about 64 KiB are received before the program takes them; then the peer has to wait. If
     /// the iterator is dropped or forgotten, the next read returns bytes that were received and not
-    /// taken. Converting the stream to an `OwnedFd` discards them.
+    /// taken, whether it is a read of this stream, of a `try_clone`, or one of
+    /// [`ring`](crate::ring); [`ring::poll`](crate::ring::poll()) and
+    /// [`io::wait_any`](crate::io::wait_any()) report the stream as ready. Converting the last
+    /// handle to an `OwnedFd` discards the bytes.
+    ///
+    /// A stream that is made of a duplicate of the descriptor (`TcpStream::from`) reads these
+    /// bytes, too, if it is made after the first call of `recv_each`, or has called `recv_each`
+    /// itself. A stream that was made before reads past them until then, because a search in each
+    /// read would cost a system call. The bytes are no longer in the kernel, so other processes,
+    /// epoll sets, [`io::Async`](crate::io::Async), and files, pipes and std's streams made of a
+    /// duplicate do not see them.
     ///
     /// # Blocking
     /// Each step that has to wait for bytes parks the fiber, or the thread outside one.

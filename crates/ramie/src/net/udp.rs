@@ -83,8 +83,10 @@ impl UdpSocket {
     /// [`TcpStream::recv_each`](super::TcpStream::recv_each) does over a stream's bytes. Datagrams
     /// of any length are complete.
     ///
-    /// If the iterator is dropped, the next `recv_from` or `recv` returns datagrams that were
-    /// received and not taken; a call that already waits on another strand may miss them.
+    /// If the iterator is dropped, the next `recv_from` or `recv`, or the next read by
+    /// [`ring`](crate::ring), returns datagrams that were received and not taken; a call that
+    /// already waits on another strand may miss them. For duplicates of the descriptor see
+    /// [`TcpStream::recv_each`](super::TcpStream::recv_each).
     ///
     /// # Blocking
     /// Each step that has to wait for a datagram parks the fiber, or the thread outside one. If the

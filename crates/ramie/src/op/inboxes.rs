@@ -6,15 +6,17 @@
 //! different namespaces may have the same number, and the number of the socket's inode becomes part
 //! of the key ([`key_of`]).
 //!
-//! A socket is enlisted when an iterator first receives from it, and struck off with its last
-//! handle. Two objects that were made of duplicates of one descriptor are one socket with two
-//! inboxes, and each inbox has an entry of its own. An entry is small because a server has one for
-//! each idle connection.
+//! An inbox is enlisted when an iterator first receives from its socket, and struck off with the
+//! last handle that has it. An object that is made of a duplicate of the descriptor gets the inbox
+//! that is enlisted then; one that was made before gets it with its own first iterator. Until then
+//! it does not find the leftover in its reads, because a look at the list costs a system call. If
+//! it has accepted already, it has an inbox of its own, with an entry of its own. An entry is small
+//! because a server has one for each idle connection.
 
 use std::{
     collections::BTreeMap,
     num::NonZeroU64,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
@@ -23,7 +25,11 @@ use ramie_driver::{
     sys::{self, sockopt},
 };
 
-use crate::core::primitive::{AtomicUsize, Ordering};
+use super::{OpError, multishot};
+use crate::core::{
+    primitive::{AtomicUsize, Ordering},
+    wait::park::WaitKind,
+};
 
 /// The number of enlisted inboxes: a program without iterators over sockets pays one load.
 ///
@@ -34,8 +40,14 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The key of the socket, and a serial number, because a socket may have several inboxes.
 type Name = (NonZeroU64, u64);
 
+struct ListedInbox {
+    inbox: Weak<MultishotInbox>,
+    /// The number of socket objects that have it. INVARIANT: each of them keeps it alive.
+    owners: usize,
+}
+
 struct Inboxes {
-    by_name: BTreeMap<Name, Weak<MultishotInbox>>,
+    by_name: BTreeMap<Name, ListedInbox>,
     last_serial: u64,
 }
 
@@ -64,30 +76,73 @@ fn has_global_cookies(release: &str) -> bool {
     }
 }
 
-/// The entry of one inbox; struck off when this is dropped. None: the kernel gives sockets no
-/// number.
+impl Inboxes {
+    fn of_socket(&self, key: NonZeroU64) -> impl Iterator<Item = (&Name, &ListedInbox)> {
+        self.by_name.range((key, 0)..=(key, u64::MAX))
+    }
+
+    /// Makes the first inbox of the socket also that of an object, if the object has none.
+    fn share(&mut self, key: NonZeroU64, own: &OnceLock<Arc<MultishotInbox>>) -> Option<Name> {
+        let (name, listed) = self.of_socket(key).next()?;
+        let (name, inbox) = (*name, listed.inbox.upgrade()?);
+        if !Arc::ptr_eq(own.get_or_init(|| Arc::clone(&inbox)), &inbox) {
+            return None;
+        }
+        self.by_name.get_mut(&name)?.owners += 1;
+        Some(name)
+    }
+}
+
+/// The entry of the inbox that a socket object has. None: the kernel gives sockets no number.
 #[derive(Debug)]
 pub(crate) struct EnlistedInbox(Option<Name>);
 
 impl EnlistedInbox {
-    pub(crate) fn new(socket: impl AsFd, inbox: &Arc<MultishotInbox>) -> EnlistedInbox {
-        EnlistedInbox(key_of(socket).map(|key| {
-            let mut inboxes = inboxes();
-            inboxes.last_serial += 1;
-            let name = (key, inboxes.last_serial);
-            inboxes.by_name.insert(name, Arc::downgrade(inbox));
-            COUNT.fetch_add(1, Ordering::Relaxed);
-            name
-        }))
+    /// Enlists the inbox `own` of a socket object. If the object has none, gives it the one that is
+    /// enlisted for the socket, or a new one.
+    pub(crate) fn new(socket: impl AsFd, own: &OnceLock<Arc<MultishotInbox>>) -> EnlistedInbox {
+        let Some(key) = key_of(socket) else {
+            own.get_or_init(Arc::default);
+            return EnlistedInbox(None);
+        };
+        let mut inboxes = inboxes();
+        if let Some(name) = inboxes.share(key, own) {
+            return EnlistedInbox(Some(name));
+        }
+        inboxes.last_serial += 1;
+        let name = (key, inboxes.last_serial);
+        let inbox = Arc::downgrade(own.get_or_init(Arc::default));
+        inboxes.by_name.insert(name, ListedInbox { inbox, owners: 1 });
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        EnlistedInbox(Some(name))
     }
-}
 
-impl Drop for EnlistedInbox {
-    fn drop(&mut self) {
-        if let Some(name) = self.0 {
-            inboxes().by_name.remove(&name);
+    /// Gives a socket object without an inbox the one that is enlisted for the socket, if there is
+    /// one.
+    pub(crate) fn of_duplicate(
+        socket: impl AsFd,
+        own: &OnceLock<Arc<MultishotInbox>>,
+    ) -> Option<EnlistedInbox> {
+        if COUNT.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let key = key_of(socket)?;
+        inboxes().share(key, own).map(|name| EnlistedInbox(Some(name)))
+    }
+
+    /// Gives the entry up; returns whether no other object has the inbox, so that nobody can take
+    /// what is in it.
+    pub(crate) fn leave(self) -> bool {
+        let Some(name) = self.0 else { return true };
+        let mut inboxes = inboxes();
+        let Some(listed) = inboxes.by_name.get_mut(&name) else { return true };
+        listed.owners -= 1;
+        let is_last = listed.owners == 0;
+        if is_last {
+            inboxes.by_name.remove(&name);
             COUNT.fetch_sub(1, Ordering::Relaxed);
         }
+        is_last
     }
 }
 
@@ -101,8 +156,25 @@ pub(crate) fn in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
 fn find_in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     let key = key_of(socket)?;
     let inboxes = inboxes();
-    let mut of_socket = inboxes.by_name.range((key, 0)..=(key, u64::MAX));
-    of_socket.find_map(|(_, inbox)| inbox.upgrade().filter(|inbox| inbox.is_in_use()))
+    let mut upgraded = inboxes.of_socket(key).filter_map(|(_, listed)| listed.inbox.upgrade());
+    upgraded.find(|inbox| inbox.is_in_use())
+}
+
+/// Returns whether data or a connection is left for this socket, so that the next call does not
+/// wait. Ends an op in flight, which would take what the caller waits for.
+#[inline]
+#[track_caller]
+pub(crate) fn has_leftover(
+    socket: BorrowedFd<'_>,
+    kind: &'static WaitKind,
+) -> Result<bool, OpError> {
+    // No closure, which would be the caller that dumps name.
+    while let Some(inbox) = in_use(socket) {
+        if multishot::has_leftover(&inbox, kind)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

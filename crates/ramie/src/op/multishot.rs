@@ -240,6 +240,26 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
     Ok(())
 }
 
+/// Returns whether an op left an item, and ends the op, which would take what the caller waits for.
+/// Takes nothing, so calls of other strands meanwhile miss nothing.
+#[cold]
+#[track_caller]
+pub(crate) fn has_leftover(
+    inbox: &MultishotInbox,
+    kind: &'static WaitKind,
+) -> Result<bool, OpError> {
+    let worker = worker::current();
+    worker.running.check_may_switch();
+    if cancel::is_cancelled_here() {
+        return Err(OpError::Cancelled);
+    }
+    let record = WaitRecord::new(kind).with_detail(u64::MAX, NO_OFFSET).cancellable();
+    while !inbox.has_leftover() && inbox.op().is_some() {
+        release(&worker, inbox, &record)?;
+    }
+    Ok(inbox.has_leftover())
+}
+
 /// Takes an item that an op left, and ends the op. None: no item was left, no op is running, and
 /// all further data stays in the kernel.
 #[track_caller]

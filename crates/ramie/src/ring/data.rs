@@ -21,6 +21,7 @@ use ramie_driver::{
     sys::{self, Errno, FileKind, OFlags},
 };
 
+use super::leftover;
 use crate::{
     core::{cancel, wait::park::WaitKind},
     op::{
@@ -44,6 +45,10 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 ///
 /// Two calls at the current position of one file at the same time may transfer the same bytes.
 /// Calls of [`File`](crate::fs::File) wait for each other.
+///
+/// Data that an iterator over a socket (`recv_each`) has received and the program has not taken
+/// comes first if `offset` is `None`. The same applies to [`readv`], to
+/// [`RegisteredBuffer::read`](super::RegisteredBuffer::read), and to [`splice`](super::splice()).
 ///
 /// # Blocking
 /// Parks the strand until there is something to read.
@@ -72,7 +77,12 @@ pub(crate) const MAX_BUFFERS: usize = 1024;
 pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     if !is_for_the_pool(fd) {
-        return read_at_position(fd, offset, |at| read_op(&READ, fd.into(), buf, at));
+        return read_at_position(fd, offset, |at| {
+            match leftover::read(fd, &mut [IoSliceMut::new(buf)], at)? {
+                Some(count) => Ok(count),
+                None => read_op(&READ, fd.into(), buf, at),
+            }
+        });
     }
     read_on_pool(fd, &mut [IoSliceMut::new(buf)], offset)
 }
@@ -92,7 +102,10 @@ pub fn read(fd: impl AsFd, buf: &mut [u8], offset: Option<u64>) -> io::Result<us
 pub fn readv(fd: impl AsFd, bufs: &mut [IoSliceMut<'_>], offset: Option<u64>) -> io::Result<usize> {
     let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
     if !is_for_the_pool(fd) {
-        return read_at_position(fd, offset, |at| read_vectored_op(&READ, fd, bufs, at, false));
+        return read_at_position(fd, offset, |at| match leftover::read(fd, bufs, at)? {
+            Some(count) => Ok(count),
+            None => read_vectored_op(&READ, fd, bufs, at, false),
+        });
     }
     read_on_pool(fd, bufs, offset)
 }

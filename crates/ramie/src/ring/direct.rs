@@ -11,7 +11,7 @@ use std::{
 use ramie_driver::{Op, sys};
 
 use super::{
-    Address,
+    Address, leftover,
     socket::{ACCEPT, accept_available_connections, accept_op, receive_op, send_op},
 };
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     op::{
         self, OpError,
         fixed_file::{DirectFile, FdName, StreamFd},
+        inboxes,
     },
 };
 
@@ -27,10 +28,13 @@ use crate::{
 /// worker.
 ///
 /// If there is no such table (before Linux 6.8, on the polling driver, on a thread outside the
-/// runtime) or the table is full, the connection has a descriptor, and otherwise behaves the same.
+/// runtime) or the table is full, the connection has a descriptor. It also has one if
+/// [`incoming`](crate::net::TcpListener::incoming) has accepted it early. Reads and writes do the
+/// same then.
 ///
-/// Dropping the stream closes the connection. When its runtime ends, the connection is closed, and
-/// later calls fail.
+/// Dropping the stream closes the connection. When its runtime ends, a connection without a
+/// descriptor is closed, and later calls fail; one with a descriptor stays open until the stream is
+/// dropped.
 ///
 /// # Cancellation
 /// Reads and writes are cancel points.
@@ -68,7 +72,9 @@ enum AcceptedFile {
     Plain(StreamFd),
 }
 
-/// Waits for a connection and accepts it without a descriptor; returns the peer's address.
+/// Waits for a connection and accepts it without a descriptor; returns the peer's address. A
+/// connection that `incoming` has accepted and the program has not taken comes first, with the
+/// descriptor that it has already.
 ///
 /// # Blocking
 /// Parks the strand until there is a connection.
@@ -85,6 +91,12 @@ enum AcceptedFile {
 pub fn accept_direct(listener: impl AsFd) -> io::Result<(DirectStream, Address)> {
     cancel::check_io()?;
     let listener = listener.as_fd();
+    if let Some(inbox) = inboxes::in_use(listener)
+        && let Some((fd, address)) = leftover::accept(&inbox)?
+    {
+        let file = AcceptedFile::Plain(fd.into());
+        return Ok((DirectStream { file, _stays: PhantomData }, address));
+    }
     let (file, address) = match DirectFile::reserve() {
         Some(file) => accept_into(file, listener)?,
         None => {
@@ -132,7 +144,8 @@ impl DirectStream {
     ///
     /// # Errors
     /// The process has no free descriptor, or the runtime of the connection has ended. In both
-    /// cases the connection is closed.
+    /// cases the connection is closed. A connection that has a descriptor already gives it without
+    /// an error.
     pub fn try_into_fd(self) -> io::Result<OwnedFd> {
         match self.file {
             AcceptedFile::Plain(fd) => Ok(fd.into_fd()),

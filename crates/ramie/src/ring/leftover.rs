@@ -7,13 +7,43 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use ramie_driver::{MultishotInbox, MultishotItem, sys::RecvFlags};
+use ramie_driver::{CURRENT_POSITION, MultishotInbox, MultishotItem, sys::RecvFlags};
 
 use super::{
     Address, Message,
+    data::MAX_BUFFERS,
     socket::{ACCEPT, RECEIVE, recvmsg},
 };
-use crate::{core::time::Deadline, op::multishot};
+use crate::{
+    core::{cancel, time::Deadline},
+    op::{inboxes, multishot},
+};
+
+/// Reads leftover data, if there is any, for a read at `offset`.
+///
+/// Only a read at [`CURRENT_POSITION`] takes leftover data, because a socket has no position. The
+/// caller has replaced the current position of a file by its offset, so a read of a file does not
+/// look.
+#[inline]
+#[track_caller]
+pub(super) fn read(
+    fd: BorrowedFd<'_>,
+    bufs: &mut [IoSliceMut<'_>],
+    offset: u64,
+) -> io::Result<Option<usize>> {
+    if offset != CURRENT_POSITION {
+        return Ok(None);
+    }
+    let Some(inbox) = inboxes::in_use(fd) else { return Ok(None) };
+    let count = bufs.len().min(MAX_BUFFERS);
+    let bufs = &mut bufs[..count];
+    // As read(2) of a socket, which then takes no datagram and does not wait.
+    if bufs.iter().all(|buf| buf.is_empty()) {
+        cancel::check_io()?;
+        return Ok(Some(0));
+    }
+    Ok(receive(fd, &inbox, bufs, RecvFlags::empty())?.map(|message| message.bytes))
+}
 
 /// Receives leftover data, if there is any.
 #[cold]

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, IoSliceMut},
     ops::{Bound, Deref, DerefMut, RangeBounds},
     os::fd::{AsFd, AsRawFd},
     slice,
@@ -11,7 +12,10 @@ use std::{
 
 use ramie_driver::{Op, OpFrame, Region};
 
-use super::data::{file_offset, read_at_position, write_at_position};
+use super::{
+    data::{file_offset, read_at_position, write_at_position},
+    leftover,
+};
 use crate::{
     core::{wait::park::WaitKind, worker},
     op::{self, OpError},
@@ -83,10 +87,16 @@ impl RegisteredBuffer {
         part: impl RangeBounds<usize>,
         offset: Option<u64>,
     ) -> io::Result<usize> {
-        let part = &mut self[bounds(&part)];
-        let (buf, len) = (part.as_mut_ptr(), part.len() as u32);
+        let part = bounds(&part);
+        // Panics before any other error, as `write` does.
+        let _ = &self[part];
         let (fd, offset) = (fd.as_fd(), file_offset(offset)?);
         read_at_position(fd, offset, |offset| {
+            let part = &mut self[part];
+            if let Some(count) = leftover::read(fd, &mut [IoSliceMut::new(part)], offset)? {
+                return Ok(count);
+            }
+            let (buf, len) = (part.as_mut_ptr(), part.len() as u32);
             let op = Op::Read { fd: fd.as_raw_fd(), buf, len, offset };
             // SAFETY: the buffer is borrowed mutably for the length of this call.
             Ok(unsafe { self.perform(&READ, op) }? as usize)

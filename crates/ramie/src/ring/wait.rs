@@ -15,11 +15,12 @@ use ramie_driver::{
 };
 
 use crate::{
-    core::{cancel, time::Instant, wait::park::WaitKind},
+    core::{cancel, time::Instant, wait::park::WaitKind, worker},
     fiber,
     op::{
         self,
         call::{by_ring, can_wait_for_epoll, plainly, raw, result_of},
+        inboxes,
         retry::Pauses,
         route::{Route, route_of_wait},
     },
@@ -50,7 +51,8 @@ pub fn nop() -> io::Result<()> {
 }
 
 /// Waits until a descriptor is ready, and returns the events: `poll`, a ring's op since Linux 5.1.
-/// Errors and hang-ups are always reported.
+/// Errors and hang-ups are always reported. A socket is ready, too, if an iterator over it
+/// (`recv_each`, `incoming`) has received data or connections that the program has not taken.
 ///
 /// # Blocking
 /// Parks the strand until one of `events` occurs.
@@ -62,6 +64,13 @@ pub fn nop() -> io::Result<()> {
 /// Those of poll(2). A file on a disk counts as ready.
 #[track_caller]
 pub fn poll(fd: impl AsFd, events: PollFlags) -> io::Result<PollFlags> {
+    // What an iterator has received early is no longer in the socket, but the next call takes it.
+    let early = events & (PollFlags::IN | PollFlags::RDNORM);
+    if !early.is_empty() && inboxes::has_leftover(fd.as_fd(), &READY)? {
+        worker::note_complete_at_once();
+        let others = sys::poll_now(&fd, events.bits() as u32 & 0xffff)?;
+        return Ok(PollFlags::from_bits_retain(others as _) | early);
+    }
     // A cast, because the bits are signed under Miri, where rustix calls libc.
     let op = Op::Poll { fd: raw(&fd), events: events.bits() as u32 & 0xffff };
     // SAFETY: it points to nothing, and the descriptor is borrowed.

@@ -190,3 +190,53 @@ fn on_an_ordinary_thread_a_connection_has_a_descriptor() {
     peer.read_to_string(&mut text).unwrap();
     assert_eq!(text, "echo");
 }
+
+#[test]
+fn connections_accepted_early_come_first() {
+    on_each(&[1, 2], |runtime| {
+        runtime.run(|| {
+            for is_forgotten in [true, false] {
+                let (listener, address) = listener();
+                let mut incoming = listener.incoming();
+                let mut peers: Vec<_> =
+                    (0..3).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+                drop(incoming.next().unwrap().unwrap());
+                fiber::sleep(Duration::from_millis(2));
+                match is_forgotten {
+                    true => std::mem::forget(incoming),
+                    false => drop(incoming),
+                }
+                peers.push(std::net::TcpStream::connect(address).unwrap());
+                for peer in &mut peers[1..] {
+                    let limit = Duration::from_secs(20);
+                    let accepted = cancel::with_timeout(limit, || accept_direct(&listener));
+                    let (mut connection, from) = accepted.expect("it waits").unwrap();
+                    assert_eq!(from.to_ip().unwrap(), peer.local_addr().unwrap());
+                    connection.write_all(b"here").unwrap();
+                    drop(connection);
+                    let mut text = String::new();
+                    peer.read_to_string(&mut text).unwrap();
+                    assert_eq!(text, "here");
+                }
+            }
+        });
+    });
+}
+
+/// Its worker does not know it.
+#[test]
+fn a_connection_with_a_descriptor_outlives_its_runtime() {
+    let peers = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = std::net::TcpStream::connect(peers.local_addr().unwrap()).unwrap();
+    let runtime = Runtime::builder().driver(Driver::Poll).workers(1).build().unwrap();
+    let (mut connection, _) = runtime.run(|| accept_direct(&peers)).unwrap();
+    assert!(!connection.is_direct());
+    drop(runtime);
+    connection.write_all(b"still ").unwrap();
+    let mut stream = std::net::TcpStream::from(connection.try_into_fd().unwrap());
+    stream.write_all(b"here").unwrap();
+    drop(stream);
+    let mut text = String::new();
+    peer.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "still here");
+}

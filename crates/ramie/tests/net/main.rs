@@ -6,6 +6,7 @@ mod common;
 mod accept;
 mod buffer_memory;
 mod direct;
+mod duplicates;
 mod echo;
 mod mistakes;
 mod multishot;

@@ -7,5 +7,6 @@ mod bundle;
 mod file;
 mod fixed_files;
 mod leftover;
+mod leftover_readiness;
 mod registered;
 mod waits;
