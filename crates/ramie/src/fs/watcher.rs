@@ -1,8 +1,8 @@
 //! Watching files and whole trees for changes, by inotify.
 //!
 //! The kernel watches single folders and names each by a number in its notices. This module turns
-//! notices into changes; [`folders`] records which number stands for which folder, [`tree`] finds the
-//! folders in the file system, and [`root`] is where each of their paths begins.
+//! notices into changes; [`folders`] records which number stands for which folder, [`tree`] finds
+//! the folders in the file system, and [`root`] is where each of their paths begins.
 
 mod folders;
 mod root;
@@ -72,10 +72,10 @@ pub enum ChangeKind {
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
 /// Outside a cancelled scope the iteration never ends while the watched file or folder exists. The
-/// path is looked up once, when the watcher is made. The file or folder that it led to then stays
-/// watched, also if it is renamed or moved, a folder above is, a link on the path changes, or, for a
-/// relative path, the working directory; reports still begin with the path as it was given. (A tree
-/// needs /proc for that: without it, new folders below a root that was moved are not watched.)
+/// path is looked up once, when the watcher is made. What it led to then stays watched, also if it
+/// is renamed or moved, a folder above is, or a link on the path or the working directory changes;
+/// reports still begin with the path as it was given. (A tree needs /proc for that: without it, new
+/// folders below a root that was moved are not watched.)
 ///
 /// A change in a tree names the path that its folder has when the change is read. A folder that was
 /// renamed, or moved into the tree, is watched with all folders below it. Entries that were in a

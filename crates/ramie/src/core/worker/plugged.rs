@@ -14,8 +14,9 @@ use super::{
 };
 
 /// A policy ends the process when it was called this many times in a row, and handed
-/// [`VAIN_PUSHES`] fibers meanwhile, without giving one. Both, because a policy that drops nearly all
-/// fibers by chance gives one of a few within so many pushes, and one of many within so many calls.
+/// [`VAIN_PUSHES`] fibers meanwhile, without giving one. Both, because a policy that drops nearly
+/// all fibers by chance gives one of a few within so many pushes, and one of many within so many
+/// calls.
 const VAIN_CALLS: u32 = 1_000;
 const VAIN_PUSHES: u64 = 1_000_000;
 
@@ -106,8 +107,8 @@ impl Plugged {
         }
     }
 
-    /// Counts a call for which the policy gave no fiber. The fibers that it dropped are in the queue
-    /// again, so the worker calls it again at once.
+    /// Counts a call for which the policy gave no fiber. The fibers that it dropped are in the
+    /// queue again, so the worker calls it again at once.
     fn count_in_vain(&self, pushes: u64) {
         let (calls, before) = self.in_vain.get();
         // Without a fiber to run, no fiber is withheld.

@@ -10,9 +10,10 @@
 //!    then listed.
 //! 2. A notice is old: its folder, or a folder above, has another name by now, and the path that
 //!    the tree knows leads to nothing, or to another folder. Therefore a folder is opened by its
-//!    path, which begins at the root's descriptor ([`Root`]), its number is compared, and later calls use the open descriptor ([`Tree::open`]). If
-//!    the numbers differ, the folder is *doubtful*: notices that change its path are still in the
-//!    queue. Doubtful folders are listed again when all notices read so far are translated.
+//!    path, which begins at the root's descriptor ([`Root`]), its number is compared, and later
+//!    calls use the open descriptor ([`Tree::open`]). If the numbers differ, the folder is
+//!    *doubtful*: notices that change its path are still in the queue. Doubtful folders are listed
+//!    again when all notices read so far are translated.
 //! 3. A folder has left its parent, and it is not known yet whether it has another parent in the
 //!    tree. The folder and all folders below it are *adrift* until all notices read so far are
 //!    translated. A folder that is adrift then has left the tree, and its watch ends; if it comes
