@@ -52,7 +52,9 @@ pub use limits::{
 };
 pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
 pub(crate) use memory::{map_pages, unmap_pages};
-pub use notify::{Notice, Watched, inotify, inotify_read, inotify_unwatch, inotify_watch};
+pub use notify::{
+    Notice, Watched, inotify, inotify_read, inotify_unwatch, inotify_watch, inotify_watch_removals,
+};
 pub use own_memory::{append_words, copy_text, copy_value, copy_words, copy_words_to};
 pub use process::{
     effective_user_id, futex_wait_for, futex_wake, is_subreaper, pidfd_open, set_subreaper,

@@ -27,6 +27,8 @@ pub enum Notice {
     MovedFrom(u32),
     /// The file was moved here from another name.
     MovedTo(u32),
+    /// The watched file itself was moved to another name.
+    MovedItself,
     /// The watch has ended: the file is gone, or its file system.
     Unwatched,
     /// The kernel's queue was full, and notices are lost.
@@ -65,6 +67,7 @@ pub fn inotify_watch(queue: impl AsFd, path: &Path, watched: Watched) -> io::Res
         | WatchFlags::DELETE
         | WatchFlags::DELETE_SELF
         | WatchFlags::MOVE
+        | WatchFlags::MOVE_SELF
         | WatchFlags::EXCL_UNLINK;
     flags |= match watched {
         Watched::Anything => WatchFlags::empty(),
@@ -72,6 +75,15 @@ pub fn inotify_watch(queue: impl AsFd, path: &Path, watched: Watched) -> io::Res
         Watched::FolderItself => WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW,
     };
     Ok(inotify::add_watch(queue, path, flags)?)
+}
+
+/// Watches a folder for the removal of entries, in addition to what it is watched for already.
+///
+/// # Errors
+/// Those of [`inotify_watch`].
+pub fn inotify_watch_removals(queue: impl AsFd, folder: &Path) -> io::Result<i32> {
+    let flags = WatchFlags::DELETE | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
+    Ok(inotify::add_watch(queue, folder, flags)?)
 }
 
 /// Ends a watch.
@@ -119,6 +131,7 @@ fn notice(flags: ReadFlags, cookie: u32) -> Option<Notice> {
         (ReadFlags::DELETE.union(ReadFlags::DELETE_SELF), Notice::Deleted),
         (ReadFlags::MOVED_FROM, Notice::MovedFrom(cookie)),
         (ReadFlags::MOVED_TO, Notice::MovedTo(cookie)),
+        (ReadFlags::MOVE_SELF, Notice::MovedItself),
         (ReadFlags::IGNORED.union(ReadFlags::UNMOUNT), Notice::Unwatched),
         (ReadFlags::QUEUE_OVERFLOW, Notice::Overflow),
     ]

@@ -177,11 +177,16 @@ pub fn own_id() -> Pid {
     rustix::process::getpid()
 }
 
-/// In a child of `parent`: makes it die with its parent, and gives it a process group of its own,
-/// so that Ctrl-C at the terminal reaches the parent alone. False: the parent is dead already.
-pub fn bind_to_parent(parent: Pid) -> bool {
+/// In a child of `parent`: makes it die with its parent, until the calling thread ends or changes
+/// its user or group. False: the parent is dead already.
+pub fn die_with_parent(parent: Pid) -> bool {
     let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    bound.is_ok() && rustix::process::getppid() == Some(parent)
+}
+
+/// In a child: gives it a process group of its own, so that Ctrl-C at the terminal reaches the
+/// parent alone.
+pub fn lead_process_group() {
     // This fails only for session leaders, and this is a new process.
     let _ = rustix::process::setpgid(None, None);
-    bound.is_ok() && rustix::process::getppid() == Some(parent)
 }

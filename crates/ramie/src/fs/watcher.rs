@@ -1,8 +1,11 @@
 //! Watching files and whole trees for changes, by inotify.
 //!
 //! The kernel watches single folders and names each by a number in its notices. This module turns
-//! notices into changes; [`tree`] records which number stands for which folder.
+//! notices into changes; [`folders`] records which number stands for which folder, [`tree`] finds
+//! the folders in the file system, and [`root`] is where each of their paths begins.
 
+mod folders;
+mod root;
 mod tree;
 
 use std::{
@@ -68,8 +71,11 @@ pub enum ChangeKind {
 
 /// An iterator over the changes of a file, of a folder's entries, or of a whole tree.
 ///
-/// Outside a cancelled scope the iteration never ends while the watched file or folder exists. If
-/// the watched file or folder itself is renamed or moved, reports still use its old path.
+/// Outside a cancelled scope the iteration never ends while the watched file or folder exists. The
+/// path is looked up once, when the watcher is made. What it led to then stays watched, also if it
+/// is renamed or moved, a folder above is, or a link on the path or the working directory changes;
+/// reports still begin with the path as it was given. (A tree needs /proc for that: without it, new
+/// folders below a root that was moved are not watched.)
 ///
 /// A change in a tree names the path that its folder has when the change is read. A folder that was
 /// renamed, or moved into the tree, is watched with all folders below it. Entries that were in a
@@ -135,7 +141,12 @@ impl Watcher {
     }
 
     /// Watches a folder and all folders below it, including folders created later. If the path is a
-    /// symbolic link, its present target is watched; symbolic links below are not followed.
+    /// symbolic link, the target that it has now is watched, also after the link was changed;
+    /// symbolic links below are not followed.
+    ///
+    /// The watcher keeps the folder open, so its file system cannot be unmounted meanwhile. It also
+    /// watches the folder above for removals, because the kernel does not report the end of an open
+    /// folder. If the folder above may not be read, the iteration does not end with the folder.
     ///
     /// # Blocking
     /// Parks the strand while the folders are listed.
@@ -144,7 +155,8 @@ impl Watcher {
     /// Not a cancel point.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), for each folder. `NotADirectory`: the path is not a folder.
+    /// Those of [`new`](Self::new), for each folder; `EMFILE` also if the process is out of
+    /// descriptors. `NotADirectory`: the path is not a folder.
     pub fn tree(path: impl AsRef<Path>) -> io::Result<Watcher> {
         Self::start(path.as_ref(), true)
     }
@@ -202,6 +214,10 @@ impl Watcher {
         match notice.kind {
             Notice::Overflow => self.lost(),
             Notice::Unwatched => self.tree.ended(notice.watch),
+            Notice::MovedItself if self.tree.is_root(notice.watch) => {
+                self.tree.root_moved(self.queue.as_fd(), &mut self.ready);
+            }
+            Notice::MovedItself => {}
             // The notice is about the folder itself; its parent reports the same.
             _ if notice.name.is_empty() && !self.tree.is_root(notice.watch) => {}
             Notice::Created | Notice::MovedTo(_) => self.arrived(&notice),
@@ -209,7 +225,12 @@ impl Watcher {
             Notice::MovedFrom(_) => self.moved(&notice, second.as_ref()),
             Notice::Modified => self.report_of(&notice, ChangeKind::Modified),
             Notice::Written => self.report_of(&notice, ChangeKind::Written),
-            Notice::Attributes => self.report_of(&notice, ChangeKind::Attributes),
+            Notice::Attributes => {
+                self.report_of(&notice, ChangeKind::Attributes);
+                if notice.name.is_empty() {
+                    self.tree.links_changed(notice.watch);
+                }
+            }
         }
     }
 
@@ -238,6 +259,9 @@ impl Watcher {
 
     fn left(&mut self, notice: &WatchNotice) {
         self.report_of(notice, ChangeKind::Removed);
+        if notice.is_dir {
+            self.tree.links_changed(notice.watch);
+        }
         self.look_at(notice);
     }
 
@@ -307,4 +331,13 @@ fn is_rename(from: &WatchNotice, to: &WatchNotice) -> bool {
         (Notice::MovedFrom(from), Notice::MovedTo(to)) => from == to,
         _ => false,
     }
+}
+
+/// Adds the path, and a remedy, to an error.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull => "; raise the sysctl fs.inotify.max_user_watches",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("watching {}: {error}{hint}", path.display()))
 }

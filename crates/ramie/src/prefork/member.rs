@@ -3,7 +3,10 @@
 
 use std::{fmt, io::Write, mem, os::fd::OwnedFd, process};
 
-use ramie_driver::sys;
+use ramie_driver::sys::{
+    self,
+    supervise::{self, Pid},
+};
 
 /// The exit code of a process that panicked, as of any Rust program.
 const PANICKED: u8 = 101;
@@ -16,6 +19,7 @@ pub struct Member {
     pub(super) index: usize,
     pub(super) life: u64,
     pub(super) ready: OwnedFd,
+    pub(super) supervisor: Pid,
 }
 
 impl Member {
@@ -37,6 +41,20 @@ impl Member {
     /// called once, or not at all.
     pub fn ready(&self) {
         sys::eventfd_signal(&self.ready);
+    }
+
+    /// Lets the kernel kill this process when its supervisor dies, also after a change of the user
+    /// or the group. The kernel does so from the start, but forgets it when a process changes its
+    /// user or group, for example to give up the rights of root after it has opened a port.
+    ///
+    /// Call it after each such change, on the thread in which the closure runs, because it holds
+    /// while the calling thread lives. If the supervisor is dead already, this process is killed at
+    /// once. A program that replaces itself (by exec) under another user cannot call it; start it
+    /// by `setpriv --pdeathsig KILL`.
+    pub fn die_with_supervisor(&self) {
+        if !supervise::die_with_parent(self.supervisor) {
+            supervise::kill(supervise::own_id());
+        }
     }
 }
 

@@ -39,10 +39,10 @@
 //! | a process panics (101), exits with another code, or dies of a signal | a process of the same index is started after a [`BackOff`]; the others continue undisturbed |
 //! | processes fail more often than [`limit`](Builder::limit) allows, or end before any is ready more often than [`limit_before_ready`](Builder::limit_before_ready) allows | all are asked to end, and [`prefork`] returns an error. There are no such limits by default |
 //! | a process cannot be forked, for lack of memory or because of a limit of the system | the supervisor tries again, after the same pauses |
-//! | SIGHUP comes | each process gets a successor; when the successor calls [`Member::ready`], or has lived for a second, its predecessor is asked to end. If the successor fails, the predecessor stays |
+//! | SIGHUP comes | each process gets a successor; when the successor calls [`Member::ready`], or has lived for a second, its predecessor is asked to end. If the successor fails, the predecessor stays; if the predecessor ends first, the successor takes its place |
 //! | SIGTERM or SIGINT comes | all are asked to end; when all have ended, [`prefork`] returns. A second such signal kills them, unless it repeats the first within 200 ms, because `timeout` sends its signal twice |
 //! | a process that was asked to end has not ended after the [grace](Builder::grace) | it is killed by SIGKILL |
-//! | the supervisor itself dies, even of SIGKILL | the kernel kills its processes |
+//! | the supervisor itself dies, even of SIGKILL | the kernel kills its processes, except those that have changed their user or group and have not called [`Member::die_with_supervisor`] since |
 //!
 //! The pauses double with each failure in a row of one index, from 10 ms to 10 s. They begin at 10
 //! ms again if the process has lived for longer than the longest pause, and after SIGHUP. So a
@@ -81,6 +81,7 @@
 mod end;
 mod listener;
 mod member;
+mod process;
 mod supervisor;
 
 use std::{fmt, io, time::Duration};
@@ -110,7 +111,7 @@ pub use crate::structured::BackOff;
 ///
 /// # Errors
 /// The process cannot be forked, for the reason in the message; or the system refuses to fork one
-/// of the first processes (the others are ended).
+/// of the first processes, or has no descriptors for it (the others are ended).
 ///
 /// # Examples
 /// ```no_run
@@ -214,7 +215,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Sets how long a process may take to end after it was asked to; after that it is killed.
+    /// Sets how long a process may take to end after it was asked to; after that it is killed. With
+    /// `Duration::MAX` it is never killed, unless a second signal asks for that.
     pub fn grace(mut self, period: Duration) -> Self {
         self.grace = period;
         self

@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | a successor, not ready | its report that it is ready, or a life of [`SETTLED`] | serving; its predecessor is leaving |
 //! | | its end | gone; its predecessor stays |
-//! | serving | its end | gone; done if the code is 0 and `restart_done` is not set, otherwise due again after a pause |
-//! | | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
+//! | | the end of its predecessor | serving |
+//! | serving, without a successor | its end | gone; done if the code is 0 and `restart_done` is not set, otherwise due again after a pause |
+//! | serving | SIGTERM, SIGINT, a successor that is ready | leaving, by SIGTERM |
 //! | leaving | its end | gone |
 //! | | the end of its grace | leaving, by SIGKILL |
 //!
@@ -20,7 +21,8 @@
 use std::{
     collections::VecDeque,
     io::{self, Write},
-    os::fd::{AsFd, OwnedFd},
+    mem,
+    os::fd::AsFd,
     panic::resume_unwind,
     process::ExitStatus,
     time::{Duration, Instant},
@@ -39,6 +41,7 @@ use super::{
     Builder, Member, Report,
     end::{After, End},
     member,
+    process::{Process, Role, later, with_remedy},
 };
 use crate::{core::panic::catch, signal::Signal};
 
@@ -82,22 +85,6 @@ struct Post {
     last_end: Option<End>,
 }
 
-struct Process {
-    id: Pid,
-    post: usize,
-    since: Instant,
-    role: Role,
-    /// Readable once the process has reported that it is ready.
-    ready: OwnedFd,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Serving,
-    Successor,
-    Leaving { until: Instant, is_killed: bool },
-}
-
 impl<'a> PreforkSupervisor<'a> {
     pub(super) fn new(options: Builder<'a>, live: Live<'a>) -> io::Result<Self> {
         let signals = [Signal::HUP, Signal::INT, Signal::TERM, Signal::CHLD].map(Signal::as_raw);
@@ -105,7 +92,7 @@ impl<'a> PreforkSupervisor<'a> {
             posts: (0..options.processes).map(|_| Post::default()).collect(),
             options,
             live,
-            signals: Some(BlockedSignals::block(&signals)?),
+            signals: Some(BlockedSignals::block(&signals).map_err(with_remedy)?),
             id: supervise::own_id(),
             processes: Vec::new(),
             is_stopping: false,
@@ -120,15 +107,30 @@ impl<'a> PreforkSupervisor<'a> {
     /// the panic is resumed after that.
     pub(super) fn run(mut self) -> io::Result<Report> {
         if let Err(payload) = catch(|| self.supervise()) {
-            self.options.on_end = Box::new(|_| ());
-            self.stop();
-            while !self.processes.is_empty() {
-                self.attend();
-            }
+            self.end_after_panic();
             resume_unwind(payload);
         }
         let ends = self.posts.into_iter().filter_map(|post| post.last_end).collect();
         self.failure.map_or(Ok(Report { ends }), Err)
+    }
+
+    /// Asks all processes to end, and waits for them, without calling the program's code. A second
+    /// panic leaves no process behind that nobody has asked to end.
+    fn end_after_panic(&mut self) {
+        let on_end = mem::replace(&mut self.options.on_end, Box::new(|_| ()));
+        let end = || {
+            self.stop();
+            while !self.processes.is_empty() {
+                self.attend();
+            }
+        };
+        if let Err(second) = catch(end) {
+            self.kill_all();
+            // Its destructor might be a third panic.
+            mem::forget(second);
+        }
+        // Only now, because its destructor is the program's code.
+        drop(on_end);
     }
 
     fn supervise(&mut self) {
@@ -160,15 +162,21 @@ impl<'a> PreforkSupervisor<'a> {
 
     /// Forks a process. Returns in the supervisor only.
     fn start(&mut self, post: usize, role: Role) -> io::Result<()> {
-        let member = Member { index: post, life: self.posts[post].lives, ready: sys::eventfd()? };
-        let ready = sys::dup_cloexec(&member.ready)?;
+        let member = Member {
+            index: post,
+            life: self.posts[post].lives,
+            ready: sys::eventfd().map_err(with_remedy)?,
+            supervisor: self.id,
+        };
+        let ready = sys::dup_cloexec(&member.ready).map_err(with_remedy)?;
         // Flushed, because the child would otherwise write the buffered text again.
         let _ = io::stdout().flush();
-        match fork::fork()? {
+        match fork::fork().map_err(with_remedy)? {
             Forked::Child => {
-                if !supervise::bind_to_parent(self.id) {
+                if !supervise::die_with_parent(self.id) {
                     std::process::exit(1);
                 }
+                supervise::lead_process_group();
                 self.processes.clear();
                 self.signals = None;
                 supervise::be_open_to_signals();
@@ -330,7 +338,9 @@ impl<'a> PreforkSupervisor<'a> {
             Role::Leaving { is_killed: true, .. } => After::Killed,
             Role::Leaving { .. } => After::Asked,
             Role::Successor => After::Stays,
-            Role::Serving if status.success() && !self.options.restart_done => After::Done,
+            Role::Serving if status.success() && !self.options.restart_done => {
+                if self.hand_over(process.post) { After::Succeeded } else { After::Done }
+            }
             Role::Serving => self.after_end(process),
         };
         let id = process.id.as_raw_nonzero().get().unsigned_abs();
@@ -358,16 +368,21 @@ impl<'a> PreforkSupervisor<'a> {
         if self.has_failed_too_often() || self.never_began() {
             return After::GaveUp;
         }
-        let is_successor =
-            |other: &&mut Process| other.post == process.post && other.role == Role::Successor;
-        if let Some(successor) = self.processes.iter_mut().find(is_successor) {
-            successor.role = Role::Serving;
+        if self.hand_over(process.post) {
             return After::Succeeded;
         }
         if process.since.elapsed() > self.options.back_off.longest {
             self.posts[process.post].failures_in_a_row = 0;
         }
         After::Again(self.next_pause(process.post))
+    }
+
+    /// Lets the successor of a process that has ended take its place; false if there is none.
+    fn hand_over(&mut self, post: usize) -> bool {
+        let is_successor =
+            |other: &&mut Process| other.post == post && other.role == Role::Successor;
+        let successor = self.processes.iter_mut().find(is_successor);
+        successor.map(|successor| successor.role = Role::Serving).is_some()
     }
 
     /// Counts an end among the failures within the time of the limit, if there is one.
@@ -403,25 +418,7 @@ impl<'a> PreforkSupervisor<'a> {
         let post = &mut self.posts[post];
         post.failures_in_a_row = post.failures_in_a_row.saturating_add(1);
         let pause = back_off.after(post.failures_in_a_row);
-        post.due = Some(Instant::now() + pause);
+        post.due = Some(later(pause));
         pause
-    }
-}
-
-impl Process {
-    fn has_said_ready(&self) -> bool {
-        sys::poll_now(&self.ready, sys::POLL_IN).is_ok_and(|events| events & sys::POLL_IN != 0)
-    }
-
-    fn ask_to_leave(&mut self, grace: Duration) {
-        if !matches!(self.role, Role::Leaving { .. }) {
-            supervise::ask_to_end(self.id);
-            self.role = Role::Leaving { until: Instant::now() + grace, is_killed: false };
-        }
-    }
-
-    fn kill(&mut self) {
-        supervise::kill(self.id);
-        self.role = Role::Leaving { until: Instant::now(), is_killed: true };
     }
 }

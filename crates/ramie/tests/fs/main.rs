@@ -10,4 +10,5 @@ mod disk_full;
 mod errors;
 mod random;
 mod watcher;
+mod watcher_roots;
 mod watcher_trees;

@@ -16,10 +16,10 @@ use ramie::{
 };
 
 /// A folder for one test, which is removed at its end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("ramie-watch-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
         let path = std::env::temp_dir().join(name);
@@ -35,7 +35,7 @@ impl Drop for Folder {
 }
 
 /// Reads changes up to one of a given kind and path, which must come.
-fn until(watcher: &mut Watcher, path: &Path, kind: &ChangeKind) -> Vec<Change> {
+pub(crate) fn until(watcher: &mut Watcher, path: &Path, kind: &ChangeKind) -> Vec<Change> {
     let mut changes = Vec::new();
     let is_last = |change: &Change| change.path == path && change.kind == *kind;
     let limit = Duration::from_secs(30);

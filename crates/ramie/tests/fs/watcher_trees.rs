@@ -160,11 +160,13 @@ fn catch_up(watcher: &mut Watcher, root: &Path) -> (BTreeSet<PathBuf>, bool) {
     (created, has_lost)
 }
 
-/// Asserts that all folders of the tree are watched, and no others, and by their right paths.
+/// Asserts that all folders of the tree are watched, and the one above, which tells of the root's
+/// end, and no others; and that changes are reported by the right paths.
 fn check(watcher: &mut Watcher, ground: &Ground, what: &str) {
     catch_up(watcher, &ground.tree);
     let present = folders(&ground.tree);
-    let numbers = present.iter().map(|folder| fs::metadata(folder).unwrap().ino()).collect();
+    let with_above = present.iter().chain([&ground.whole]);
+    let numbers = with_above.map(|folder| fs::metadata(folder).unwrap().ino()).collect();
     assert_eq!(watched(&ground.tree), numbers, "{what}: the folders {present:?}");
 
     let probe = |folder: &PathBuf| folder.join("probe");

@@ -436,6 +436,72 @@ fn a_successor_that_fails_leaves_the_one_before_in_place() {
     assert_eq!(supervisor.end().code(), Some(0));
 }
 
+/// The process before a successor may end by itself, well; then nothing stays but the successor.
+#[test]
+fn a_successor_takes_the_place_of_one_that_is_done() {
+    let mut supervisor = Supervisor::scene("done");
+    let first = supervisor.up();
+    supervisor.signal("HUP");
+    let line = supervisor.line();
+    assert!(line.contains(&format!("(id {})", first.2)), "{line}");
+    assert!(line.ends_with("(exit status: 0); its successor continues"), "{line}");
+    let line = supervisor.line();
+    assert!(line.contains("(exit status: 9); it is started again in "), "{line}");
+    assert!(supervisor.line().ends_with("(exit status: 0); it is done"));
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+/// The kernel forgets that a process is to die with its parent when the process changes its user.
+#[test]
+fn processes_that_changed_their_user_die_with_their_supervisor() {
+    if !rustix::process::geteuid().is_root() {
+        return common::skipped("only root may change its user");
+    }
+    let mut supervisor = Supervisor::scene("demoted");
+    let processes = [supervisor.up().2, supervisor.up().2];
+    supervisor.signal("KILL");
+    supervisor.end();
+    let start = Instant::now();
+    while processes.iter().any(|id| is_alive(*id)) && start.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // A process that is left behind would keep stderr open, and so the lane from ending.
+    let left: Vec<_> = processes.into_iter().filter(|id| is_alive(*id)).collect();
+    left.iter().for_each(|id| signal(*id, "KILL"));
+    assert!(left.is_empty(), "{left:?} live without their supervisor");
+}
+
+/// No instant is that far off, so the supervisor waits for ever.
+#[test]
+fn durations_without_end_mean_never() {
+    let mut supervisor = Supervisor::scene("endless grace");
+    supervisor.up();
+    supervisor.signal("TERM");
+    assert!(supervisor.line().ends_with("as it was asked to"));
+    assert_eq!(supervisor.end().code(), Some(0));
+
+    let mut supervisor = Supervisor::scene("endless pause");
+    assert!(supervisor.pause().starts_with("18446744073709551615."));
+    supervisor.signal("HUP");
+    assert!(supervisor.pause().starts_with("18446744073709551615."), "SIGHUP ends a pause");
+    supervisor.signal("TERM");
+    assert!(supervisor.line().contains("process 1 "));
+    assert_eq!(supervisor.end().code(), Some(0));
+}
+
+#[test]
+fn too_few_descriptors_for_a_process_have_a_remedy() {
+    for limit in 4..=6 {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" codes")]);
+        let output = command.arg(program("prefork_scenes")).output().expect("sh is there");
+        let complaint = common::stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{limit}: {complaint}");
+        assert!(complaint.contains("be forked, since "), "{limit}: {complaint}");
+        assert!(complaint.contains("`ulimit -n`"), "{limit}: {complaint}");
+    }
+}
+
 /// The example under load: clients that send one question on each connection, or several.
 struct Load {
     address: String,

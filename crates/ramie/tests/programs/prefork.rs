@@ -140,6 +140,47 @@ fn panics() -> io::Result<Report> {
     process::exit(0)
 }
 
+/// The supervisor dies after its processes have changed their user.
+fn demoted() -> io::Result<Report> {
+    quick(2).run(|member| {
+        let nobody = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("this is root");
+        member.die_with_supervisor();
+        say(member, "is up");
+        never_end();
+    })
+}
+
+/// The first one ends well as soon as it has a successor, which fails before it is ready.
+fn done() -> io::Result<Report> {
+    let (mut ids_out, mut ids_in) = io::pipe()?;
+    let (mut ends_out, mut ends_in) = io::pipe()?;
+    let supervisor = quick(1).on_end(move |end| {
+        println!("{end}");
+        ends_in.write_all(&[0]).expect("nobody closes it");
+    });
+    supervisor.run(|member| -> io::Result<u8> {
+        match member.life() {
+            0 => ramie::run(|| {
+                let asked = Signals::new([Signal::TERM])?;
+                ids_in.write_all(&process::id().to_ne_bytes())?;
+                say(member, "is up");
+                asked.wait()?;
+                Ok(0)
+            }),
+            1 => {
+                let mut id = [0; 4];
+                ids_out.read_exact(&mut id)?;
+                send("-TERM", u32::from_ne_bytes(id));
+                // Until the supervisor has seen the end of the first.
+                ends_out.read_exact(&mut [0])?;
+                Ok(9)
+            }
+            _ => Ok(0),
+        }
+    })
+}
+
 fn refused(scene: &str) -> io::Result<Report> {
     match scene {
         "thread" => drop(thread::spawn(never_end)),
@@ -193,6 +234,19 @@ fn main() -> io::Result<Report> {
                 member.ready();
                 say(member, "is up");
                 never_end();
+            })
+        }
+        "demoted" => demoted(),
+        "done" => done(),
+        "endless grace" => quick(1).grace(Duration::MAX).run(|member| {
+            say(member, "is up");
+            never_end();
+        }),
+        "endless pause" => {
+            let endless = BackOff { first: Duration::MAX, longest: Duration::MAX };
+            quick(2).back_off(endless).run(|member| match member.index() {
+                0 => process::exit(3),
+                _ => never_end(),
             })
         }
         "never ready" => quick(2).restart_done().limit_before_ready(4).run(|_| 0),

@@ -100,6 +100,27 @@ fn fibers_that_a_policy_drops_are_not_lost() {
     assert_eq!(order_of(Clumsy::default, 20).len(), 40);
 }
 
+/// Drops each runnable that it is handed, until it was handed a number of them.
+struct Reluctant(u32, Lifo);
+
+impl Policy for Reluctant {
+    fn push(&mut self, runnable: Runnable) {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 {
+            self.1.push(runnable);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        self.1.pop()
+    }
+}
+
+#[test]
+fn a_policy_may_drop_a_fiber_very_often() {
+    assert_eq!(order_of(|| Reluctant(900_000, Lifo::new()), 3).len(), 6);
+}
+
 #[test]
 fn a_runnable_names_its_fiber() {
     type Seen = (Option<String>, i8, bool);
@@ -197,6 +218,15 @@ fn a_policy_that_loses_fibers_ends_the_process() {
             None
         }
     }
+    struct Drops;
+    impl Policy for Drops {
+        fn push(&mut self, runnable: Runnable) {
+            drop(runnable);
+        }
+        fn pop(&mut self) -> Option<Runnable> {
+            None
+        }
+    }
     /// Forgets new fibers without a name, and runs the rest.
     #[derive(Default)]
     struct Forgets(Vec<Runnable>);
@@ -213,6 +243,7 @@ fn a_policy_that_loses_fibers_ends_the_process() {
     }
     match (common::is_child(), std::env::var("RAMIE_TEST_POLICY").as_deref()) {
         (true, Ok("panics")) => runtime(1, || Panics).run(|| ()),
+        (true, Ok("drops")) => runtime(1, || Drops).run(|| ()),
         (true, Ok("keeps")) => runtime(1, Keeps::default).run(|| ()),
         (true, _) => {
             let builder = Runtime::builder().workers(1).grace(std::time::Duration::ZERO);
@@ -232,6 +263,7 @@ fn a_policy_that_loses_fibers_ends_the_process() {
             for (policy, sentence) in [
                 ("panics", "the run-queue policy panicked"),
                 ("keeps", "holds fibers, and gave none of them"),
+                ("drops", "drops the fibers that it is handed"),
                 ("forgets", "did not come back"),
             ] {
                 let child = common::child_with("true", name, &[("RAMIE_TEST_POLICY", policy)]);

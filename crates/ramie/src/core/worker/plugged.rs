@@ -13,12 +13,21 @@ use super::{
     policy::{Policy, Runnable},
 };
 
+/// A policy ends the process when it was called this many times in a row, and handed
+/// [`VAIN_PUSHES`] fibers meanwhile, without giving one. Both, because a policy that drops nearly
+/// all fibers by chance gives one of a few within so many pushes, and one of many within so many
+/// calls.
+const VAIN_CALLS: u32 = 1_000;
+const VAIN_PUSHES: u64 = 1_000_000;
+
 /// The policy of one worker, if it has one.
 #[derive(Default)]
 pub(super) struct Plugged {
     policy: RefCell<Option<Box<dyn Policy>>>,
     /// How many runnables the policy holds.
     held: Cell<usize>,
+    /// The calls since the policy gave a fiber, and the fibers that it was handed meanwhile.
+    in_vain: Cell<(u32, u64)>,
 }
 
 impl Plugged {
@@ -68,12 +77,16 @@ impl Plugged {
         let mut policy = self.policy.borrow_mut();
         let policy = policy.as_mut()?;
         let (scheduler, shared) = (&worker.scheduler, worker.shared);
-        let started = std::iter::from_fn(|| scheduler.ready.pop());
+        // Not the fibers that the policy drops meanwhile: one that drops all would never be asked.
+        let count = scheduler.ready.len();
+        let started = std::iter::from_fn(|| scheduler.ready.pop()).take(count);
         let member = worker.membership.as_ref();
         let fresh = member.and_then(|member| member.pop_to_start(shared.live()));
+        let mut pushes = 0;
         for next in started.chain(fresh.map(Next::Fresh)) {
             self.held.set(self.held.get() + 1);
             policy.push(Runnable::new(next, shared));
+            pushes += 1;
         }
         match policy.pop() {
             Some(runnable) if !ptr::eq(runnable.owner(), shared) => {
@@ -81,12 +94,28 @@ impl Plugged {
             }
             Some(runnable) => {
                 self.held.set(self.held.get() - 1);
+                self.in_vain.set((0, 0));
                 Some(runnable.into_next())
             }
             None if scheduler.ready.is_empty() && self.holds_any() => {
                 abort("the run-queue policy holds fibers, and gave none of them")
             }
-            None => None,
+            None => {
+                self.count_in_vain(pushes);
+                None
+            }
+        }
+    }
+
+    /// Counts a call for which the policy gave no fiber. The fibers that it dropped are in the
+    /// queue again, so the worker calls it again at once.
+    fn count_in_vain(&self, pushes: u64) {
+        let (calls, before) = self.in_vain.get();
+        // Without a fiber to run, no fiber is withheld.
+        let in_vain = if pushes == 0 { (0, 0) } else { (calls.saturating_add(1), before + pushes) };
+        self.in_vain.set(in_vain);
+        if in_vain.0 >= VAIN_CALLS && in_vain.1 >= VAIN_PUSHES {
+            abort("the run-queue policy drops the fibers that it is handed, and gives none of them")
         }
     }
 

@@ -13,6 +13,10 @@ use crate::core::strand::{FiberId, StrandHeader};
 /// more. A policy also ends the process if [`pop`](Self::pop) returns a fiber of another worker, or
 /// `None` although the policy holds fibers, or if fibers are left that it kept when it was dropped.
 ///
+/// A policy may drop a fiber, which is then pushed again; but one that drops all fibers lets none
+/// run. It ends the process after a thousand calls of `pop` in a row that gave no fiber although
+/// fibers were pushed before each, a million in total.
+///
 /// A policy runs inside [`no_switch`](crate::no_switch()): it may unpark and spawn fibers, and must
 /// not wait.
 pub trait Policy {
@@ -24,7 +28,8 @@ pub trait Policy {
 }
 
 /// The right to run one fiber, once. If it is dropped, the fiber goes to the end of the worker's
-/// queue, and from there to the policy again.
+/// queue, and from there to the policy again after the present, or the next, call of
+/// [`pop`](Policy::pop).
 ///
 /// A `Runnable` stays on its worker:
 /// ```compile_fail,E0277

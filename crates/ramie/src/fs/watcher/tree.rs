@@ -10,9 +10,10 @@
 //!    then listed.
 //! 2. A notice is old: its folder, or a folder above, has another name by now, and the path that
 //!    the tree knows leads to nothing, or to another folder. Therefore a folder is opened by its
-//!    path, its number is compared, and later calls use the open descriptor ([`Tree::open`]). If
-//!    the numbers differ, the folder is *doubtful*: notices that change its path are still in the
-//!    queue. Doubtful folders are listed again when all notices read so far are translated.
+//!    path, which begins at the root's descriptor ([`Root`]), its number is compared, and later
+//!    calls use the open descriptor ([`Tree::open`]). If the numbers differ, the folder is
+//!    *doubtful*: notices that change its path are still in the queue. Doubtful folders are listed
+//!    again when all notices read so far are translated.
 //! 3. A folder has left its parent, and it is not known yet whether it has another parent in the
 //!    tree. The folder and all folders below it are *adrift* until all notices read so far are
 //!    translated. A folder that is adrift then has left the tree, and its watch ends; if it comes
@@ -24,21 +25,20 @@
 //! listed once the paths of all folders above it are right.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
-    ffi::{OsStr, OsString},
+    collections::VecDeque,
+    ffi::OsStr,
     fs, io,
-    os::{
-        fd::{AsRawFd, BorrowedFd},
-        unix::fs::OpenOptionsExt,
-    },
+    os::{fd::BorrowedFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use ramie_driver::sys::{self, Watched};
 
-use super::{Change, ChangeKind};
-
-const DESCRIPTORS: &str = "/proc/self/fd";
+use super::{
+    Change, ChangeKind, at,
+    folders::{Folders, Number},
+    root::Root,
+};
 
 /// The number of rounds that [`Tree::settle`] makes without checking for new notices.
 const PATIENCE: usize = 100;
@@ -46,31 +46,11 @@ const PATIENCE: usize = 100;
 /// The changes that the iterator will yield next.
 pub(super) type ReadyChanges = VecDeque<io::Result<Change>>;
 
-/// A number that the kernel has given to a watched file or folder.
-type Number = i32;
-
-/// The watched folders; empty when the root is gone.
+/// The watched folders, and how they are found in the file system.
 #[derive(Debug)]
 pub(super) struct Tree {
-    root: Number,
-    root_path: PathBuf,
-    /// Whether /proc is mounted, so that an open folder has a path that no rename changes.
-    has_proc: bool,
-    folders: HashMap<Number, Folder>,
-    /// The folders whose entries may differ from those that the tree knows.
-    doubtful: BTreeSet<Number>,
-    /// The folders that have left their parent.
-    adrift: BTreeSet<Number>,
-}
-
-#[derive(Debug, Default)]
-struct Folder {
-    /// None if this is the root, or adrift.
-    parent: Option<Number>,
-    name: OsString,
-    folders: HashMap<OsString, Number>,
-    /// Whether its entries were listed since it came into the tree.
-    is_listed: bool,
+    root: Root,
+    folders: Folders,
 }
 
 /// A folder's descriptor, and a path that leads to it even after a rename.
@@ -89,40 +69,30 @@ pub(super) enum Entries {
 impl Tree {
     /// Watches one path, without the folders below it.
     pub(super) fn of_one(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
-        let watched = sys::inotify_watch(queue, &path, Watched::Anything);
-        let number = watched.map_err(|error| at(&path, &error))?;
-        Ok(Tree::new(number, path))
+        Root::of_one(queue, path).map(Tree::new)
     }
 
     /// Watches a folder and all folders below it.
     pub(super) fn of_all(queue: BorrowedFd<'_>, path: PathBuf) -> io::Result<Tree> {
-        let watched = sys::inotify_watch(queue, &path, Watched::Folder);
-        let number = watched.map_err(|error| at(&path, &error))?;
-        let (mut tree, mut ready) = (Tree::new(number, path), ReadyChanges::new());
-        tree.list_new(queue, number, Entries::Silent, &mut ready);
+        let mut tree = Tree::new(Root::of_tree(queue, path)?);
+        let mut ready = ReadyChanges::new();
+        tree.list_new(queue, tree.root.number(), Entries::Silent, &mut ready);
         match ready.into_iter().find_map(Result::err) {
             Some(error) => Err(error),
             None => Ok(tree),
         }
     }
 
-    fn new(root: Number, root_path: PathBuf) -> Tree {
-        Tree {
-            root,
-            root_path,
-            has_proc: Path::new(DESCRIPTORS).is_dir(),
-            folders: HashMap::from([(root, Folder::default())]),
-            doubtful: BTreeSet::new(),
-            adrift: BTreeSet::new(),
-        }
+    fn new(root: Root) -> Tree {
+        Tree { folders: Folders::new(root.number()), root }
     }
 
     pub(super) fn root_path(&self) -> &Path {
-        &self.root_path
+        self.root.path()
     }
 
     pub(super) fn is_root(&self, number: Number) -> bool {
-        number == self.root
+        number == self.root.number()
     }
 
     /// Whether nothing is watched any more.
@@ -132,41 +102,37 @@ impl Tree {
 
     /// Whether [`settle`](Self::settle) has something to do.
     pub(super) fn is_unsettled(&self) -> bool {
-        !self.doubtful.is_empty() || !self.adrift.is_empty()
+        !self.folders.is_settled()
     }
 
-    /// Returns the path of a watched folder; None if it is adrift, or not watched.
+    /// Returns the path by which a watched folder is reported; None if it is adrift, or not
+    /// watched.
     pub(super) fn path(&self, number: Number) -> Option<PathBuf> {
-        let mut names = Vec::new();
-        let mut at = number;
-        while at != self.root {
-            let folder = self.folders.get(&at)?;
-            names.push(&folder.name);
-            at = folder.parent?;
-        }
-        self.folders.get(&at)?;
-        let mut path = self.root_path.clone();
-        path.extend(names.into_iter().rev());
-        Some(path)
+        self.folders.path_below(self.root.path(), number)
     }
 
     /// Handles the notice that the kernel has ended a watch.
     pub(super) fn ended(&mut self, number: Number) {
-        if number == self.root {
-            self.clear();
-        }
-        self.detach(number);
-        self.doubtful.remove(&number);
-        self.adrift.remove(&number);
-        if let Some(folder) = self.folders.remove(&number) {
-            folder.folders.into_values().for_each(|child| self.set_adrift(child));
+        self.folders.ended(number);
+    }
+
+    /// Handles the notice that the root has moved, perhaps to another folder.
+    pub(super) fn root_moved(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
+        match self.root.watch_above(queue) {
+            Ok(Some(before)) if !self.folders.contains(before) => {
+                // Fails if the watch has ended already.
+                let _ = sys::inotify_unwatch(queue, before);
+            }
+            Ok(_) => {}
+            Err(error) => ready.push_back(Err(error)),
         }
     }
 
-    fn clear(&mut self) {
-        self.folders.clear();
-        self.doubtful.clear();
-        self.adrift.clear();
+    /// Handles a notice that `number` has lost a folder, or links.
+    pub(super) fn links_changed(&mut self, number: Number) {
+        if self.is_root(number) || self.root.is_above(number) {
+            self.root.close_if_removed();
+        }
     }
 
     /// Handles a reported notice about a new entry: if the entry is a folder, watches it and
@@ -180,7 +146,7 @@ impl Tree {
     ) {
         let known = self.look_at(queue, folder, name, ready);
         if let Some(number) = known {
-            self.forget_listings(number);
+            self.folders.forget_listings(number);
             self.list_new(queue, number, Entries::Reported, ready);
         }
     }
@@ -206,7 +172,7 @@ impl Tree {
             ready.push_back(Err(error));
             None
         })?;
-        if self.folders[&number].is_listed {
+        if self.folders.is_listed(number) {
             return Some(number);
         }
         self.list_new(queue, number, Entries::Reported, ready);
@@ -215,33 +181,31 @@ impl Tree {
 
     /// Opens a folder by its path. If the path leads elsewhere, marks the folder as doubtful.
     fn open(&mut self, queue: BorrowedFd<'_>, number: Number) -> io::Result<Option<Open>> {
-        let Some(path) = self.path(number) else {
-            if self.folders.contains_key(&number) {
-                self.doubtful.insert(number);
+        let Some(path) = self.folders.path_below(&self.root.place(), number) else {
+            if self.folders.contains(number) {
+                self.folders.doubtful.insert(number);
             }
             return Ok(None);
         };
         let opened = open_folder(&path, self.is_root(number)).and_then(|descriptor| {
-            let of_its_own = match self.has_proc {
-                true => Path::new(DESCRIPTORS).join(descriptor.as_raw_fd().to_string()),
-                false => path.clone(),
-            };
+            let own_path = self.root.own_path_of(&descriptor).unwrap_or_else(|| path.clone());
             // Without the flag that forbids links, because this path is a link of /proc to the
             // folder.
-            let found = sys::inotify_watch(queue, &of_its_own, Watched::Anything)?;
-            Ok((Open { _descriptor: descriptor, path: of_its_own }, found))
+            let found = sys::inotify_watch(queue, &own_path, Watched::Anything)?;
+            Ok((Open { _descriptor: descriptor, path: own_path }, found))
         });
         match opened {
             Ok((open, found)) if found == number => return Ok(Some(open)),
-            Ok((_, stranger)) if !self.folders.contains_key(&stranger) => {
+            Ok((_, stranger)) => {
                 // It will be watched when it is found by its own path.
-                let _ = sys::inotify_unwatch(queue, stranger);
+                if !self.folders.contains(stranger) && !self.root.is_above(stranger) {
+                    let _ = sys::inotify_unwatch(queue, stranger);
+                }
             }
-            Ok(_) => {}
             Err(error) if is_gone(&error) => {}
-            Err(error) => return Err(at(&path, &error)),
+            Err(error) => return Err(at(&self.path(number).unwrap_or(path), &error)),
         }
-        self.doubtful.insert(number);
+        self.folders.doubtful.insert(number);
         Ok(None)
     }
 
@@ -254,9 +218,9 @@ impl Tree {
         name: &OsStr,
     ) -> io::Result<Option<Number>> {
         match sys::inotify_watch(queue, &open.path.join(name), Watched::FolderItself) {
-            Ok(number) => Ok(self.place(folder, name, number).then_some(number)),
+            Ok(number) => Ok(self.folders.place(folder, name, number).then_some(number)),
             Err(error) => {
-                self.vacate(folder, name);
+                self.folders.vacate(folder, name);
                 match is_gone(&error) {
                     true => Ok(None),
                     false => {
@@ -265,74 +229,6 @@ impl Tree {
                     }
                 }
             }
-        }
-    }
-
-    /// Records the parent and name of a folder; returns false if the tree contradicts them.
-    fn place(&mut self, parent: Number, name: &OsStr, number: Number) -> bool {
-        if number == self.root {
-            // The root is mounted below itself.
-            return false;
-        }
-        if self.is_below(parent, number) {
-            // A folder cannot be below itself, so one of the two has moved meanwhile.
-            self.doubtful.insert(parent);
-            self.doubtful.extend(self.folders[&number].parent);
-            return false;
-        }
-        if self.folder_at(parent, name) != Some(number) {
-            self.vacate(parent, name);
-            self.detach(number);
-            let siblings = self.folders.get_mut(&parent).map(|parent| &mut parent.folders);
-            siblings.map(|siblings| siblings.insert(name.to_owned(), number));
-        }
-        self.adrift.remove(&number);
-        let folder = self.folders.entry(number).or_default();
-        folder.parent = Some(parent);
-        name.clone_into(&mut folder.name);
-        true
-    }
-
-    fn folder_at(&self, parent: Number, name: &OsStr) -> Option<Number> {
-        self.folders.get(&parent)?.folders.get(name).copied()
-    }
-
-    fn is_below(&self, number: Number, above: Number) -> bool {
-        let parent = |at: &Number| self.folders.get(at).and_then(|folder| folder.parent);
-        std::iter::successors(Some(number), parent).any(|at| at == above)
-    }
-
-    /// Records that no known folder has this name any more.
-    fn vacate(&mut self, parent: Number, name: &OsStr) {
-        if let Some(number) = self.folder_at(parent, name) {
-            self.detach(number);
-            self.set_adrift(number);
-        }
-    }
-
-    fn set_adrift(&mut self, number: Number) {
-        if let Some(folder) = self.folders.get_mut(&number) {
-            folder.parent = None;
-            self.adrift.insert(number);
-        }
-    }
-
-    /// Takes a folder off its parent's list.
-    fn detach(&mut self, number: Number) {
-        let Some(folder) = self.folders.get_mut(&number) else { return };
-        let (parent, name) = (folder.parent.take(), folder.name.clone());
-        if let Some(parent) = parent.and_then(|parent| self.folders.get_mut(&parent)) {
-            parent.folders.remove(&name);
-        }
-    }
-
-    /// Marks a folder and those below it as not listed, so that their entries are reported once
-    /// more.
-    fn forget_listings(&mut self, number: Number) {
-        let mut numbers = vec![number];
-        while let Some(folder) = numbers.pop().and_then(|at| self.folders.get_mut(&at)) {
-            folder.is_listed = false;
-            numbers.extend(folder.folders.values());
         }
     }
 
@@ -364,7 +260,7 @@ impl Tree {
     ) -> io::Result<()> {
         let Some(open) = self.open(queue, number)? else { return Ok(()) };
         let Some(path) = self.path(number) else { return Ok(()) };
-        let Some(folder) = self.folders.get_mut(&number) else { return Ok(()) };
+        let Some(folder) = self.folders.get_mut(number) else { return Ok(()) };
         let reports = entries == Entries::Reported && !folder.is_listed;
         folder.is_listed = true;
         let mut missing = folder.folders.clone();
@@ -381,12 +277,12 @@ impl Tree {
             }
             missing.remove(&name);
             match self.watch(queue, &open, number, &name) {
-                Ok(Some(below)) if !self.folders[&below].is_listed => next.push(below),
+                Ok(Some(below)) if !self.folders.is_listed(below) => next.push(below),
                 Ok(_) => {}
                 Err(error) => ready.push_back(Err(error)),
             }
         }
-        missing.keys().for_each(|name| self.vacate(number, name));
+        missing.keys().for_each(|name| self.folders.vacate(number, name));
         Ok(())
     }
 
@@ -395,27 +291,18 @@ impl Tree {
     /// folders wait for the notices of these changes.
     pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
         for round in 1.. {
-            let doubtful = std::mem::take(&mut self.doubtful);
+            let doubtful = std::mem::take(&mut self.folders.doubtful);
             for &number in &doubtful {
                 self.list_new(queue, number, Entries::Reported, ready);
             }
-            let is_stuck = doubtful.is_subset(&self.doubtful);
+            let is_stuck = doubtful.is_subset(&self.folders.doubtful);
             if is_stuck || round >= PATIENCE && has_notices(queue) {
                 break;
             }
         }
-        self.end_adrift(queue);
-    }
-
-    fn end_adrift(&mut self, queue: BorrowedFd<'_>) {
-        let mut left: Vec<_> = std::mem::take(&mut self.adrift).into_iter().collect();
-        while let Some(number) = left.pop() {
+        for number in self.folders.take_adrift() {
             // Fails if the watch has ended already.
             let _ = sys::inotify_unwatch(queue, number);
-            self.doubtful.remove(&number);
-            if let Some(folder) = self.folders.remove(&number) {
-                left.extend(folder.folders.into_values());
-            }
         }
     }
 
@@ -427,17 +314,15 @@ impl Tree {
         is_tree: bool,
         ready: &mut ReadyChanges,
     ) {
+        // The notice of a move of the root, or of its end, may be lost.
+        self.root_moved(queue, ready);
         let watched = if is_tree { Watched::Folder } else { Watched::Anything };
-        let is_there = match sys::inotify_watch(queue, &self.root_path, watched) {
-            Ok(number) => number == self.root,
-            Err(_) => false,
-        };
-        if !is_there {
-            return self.clear();
+        if !self.root.is_there(queue, watched) {
+            return self.folders.clear();
         }
         if is_tree {
-            self.forget_listings(self.root);
-            self.list_new(queue, self.root, Entries::Silent, ready);
+            self.folders.forget_listings(self.root.number());
+            self.list_new(queue, self.root.number(), Entries::Silent, ready);
             self.settle(queue, ready);
         }
     }
@@ -456,12 +341,4 @@ fn has_notices(queue: BorrowedFd<'_>) -> bool {
 /// Whether the error means that a folder has moved meanwhile, or is no folder.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    let hint = match error.kind() {
-        io::ErrorKind::StorageFull => "; raise the sysctl fs.inotify.max_user_watches",
-        _ => "",
-    };
-    io::Error::new(error.kind(), format!("watching {}: {error}{hint}", path.display()))
 }
