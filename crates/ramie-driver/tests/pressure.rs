@@ -104,6 +104,25 @@ fn completions_that_do_not_fit_come_by_one_turn_that_does_not_wait() {
     }
 }
 
+/// The kernel defers the work of a completion until the driver enters it.
+#[test]
+fn an_op_that_became_ready_needs_a_turn() {
+    both_sized(&Config::small(), |driver| {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let frame = OpFrame::new(Op::Poll { fd: ours.as_raw_fd(), events: sys::POLL_IN });
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        theirs.write_all(b"x").unwrap();
+        // Where another thread submits, it may not have done so yet.
+        let started = Instant::now();
+        while !driver.needs_turn() {
+            assert!(started.elapsed() < PATIENCE, "the driver asks for no turn");
+            thread::yield_now();
+        }
+        assert_eq!(finish(driver, &frame), sys::POLL_IN as i32);
+    });
+}
+
 #[test]
 fn twenty_thousand_are_cancelled_by_a_drain() {
     both_sized(&Config { cq_entries: 1024, ..Config::default() }, |driver| {

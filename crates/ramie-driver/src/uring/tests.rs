@@ -107,6 +107,7 @@ fn an_answer_to_a_cancel_is_final() {
         frame.cancel_asked.set(true);
         uring.ring.reaper.cancels.note_asked();
         answer(&mut uring, &frame, result);
+        assert!(frame.is_complete(), "{result}: the op is handed over once more");
         assert_eq!(finish(&mut uring, &frame), CANCELLED);
     }
 }

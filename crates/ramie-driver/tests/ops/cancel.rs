@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use crate::support::{PATIENCE, both, both_sized, cancel, finish, submit};
 use ramie_driver::{Choice, Config, Driver, Feature, FeatureSet, Op, OpFrame, Wait};
@@ -92,6 +93,22 @@ fn cancelling_a_complete_op_does_nothing() {
         assert_eq!(finish(driver, &frame), 4);
         driver.turn(Wait::Never).unwrap();
         assert!(driver.pop_complete().is_none());
+    });
+}
+
+/// Some drivers complete an op as soon as it is cancelled.
+#[test]
+fn a_turn_after_a_cancel_does_not_wait() {
+    both(|driver| {
+        let mut receive = Receive::new();
+        let frame = receive.frame();
+        assert!(submit(driver, &frame));
+        driver.turn(Wait::Never).unwrap();
+        cancel(driver, &frame);
+        let started = Instant::now();
+        driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
+        assert!(started.elapsed() < PATIENCE / 2, "a completion was there, or was to come");
+        assert_eq!(finish(driver, &frame), -libc::ECANCELED);
     });
 }
 

@@ -6,6 +6,7 @@ mod support;
 mod bundle;
 mod calls;
 mod cancel;
+mod ends;
 mod files;
 mod multishot;
 mod registration;

@@ -485,6 +485,7 @@ fn a_shot_that_came_before_a_turn_keeps_it_from_waiting() {
         driver.turn(Wait::Until(Some(PATIENCE))).unwrap();
         assert_eq!(driver.pop_notice(), Some(1 << 63));
         assert!(started.elapsed() < PATIENCE / 2, "it has waited though an item was there");
+        assert!(!driver.await_item(id, 1 << 63), "there is one already");
         assert_eq!(&*bytes(&mut driver, id), b"early");
         driver.stop_multishot(id);
     });

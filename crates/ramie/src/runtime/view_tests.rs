@@ -64,18 +64,26 @@ fn parked_fibers_are_listed_with_their_waits() {
                     }
                 })
                 .unwrap();
+            let waiter_handle = s.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    fiber::park();
+                }
+            });
             s.spawn(|| fiber::yield_now());
             fiber::yield_now();
             let view = view();
-            let parked = view.parked(address, || true).expect("nothing has changed");
-            assert!(!parked.is_cut);
-            let [holding, other] = &parked.fibers[..] else { panic!("there are two") };
+            let parked = view.parked(address, || true);
+            let changed = view.parked(address, || false);
+            is_over.store(true, SeqCst);
+            [holder_handle, waiter_handle].map(|handle| handle.thread().unpark());
+            let parked = parked.expect("nothing has changed");
+            assert!(!parked.is_cut && changed.is_none());
+            let [holding, others @ ..] = &parked.fibers[..] else { panic!("there are some") };
             assert_eq!(holding.label, "fiber 'holder'");
             assert!(holding.refers && holding.wait.is_some_and(|(_, at)| at.file() == file!()));
-            assert!(other.wait.is_none() && !other.refers);
-            assert!(view.parked(address, || false).is_none());
-            is_over.store(true, SeqCst);
-            holder_handle.thread().unpark();
+            assert!(others.iter().all(|other| !other.refers), "they do not use the lock");
+            let waiting = others.iter().filter(|other| other.wait.is_some()).count();
+            assert_eq!((waiting, others.len()), (1, 2), "the other one waits for its turn");
         });
     });
 }

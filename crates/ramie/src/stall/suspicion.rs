@@ -255,6 +255,20 @@ mod tests {
     }
 
     #[test]
+    fn a_reported_stall_is_not_reported_again_after_a_stop_of_the_process_but_its_end_is() {
+        let mut worker = Worker::default();
+        worker.look(turn(2));
+        worker.look(turn(2));
+        assert!(matches!(worker.pass(0, 0, 30).look(turn(2)), Look::Stall(_)));
+        worker.suspicion.note_known(false, true);
+        worker.suspicion.forget();
+        for _ in 0..3 {
+            assert_eq!(worker.pass(0, 0, 30).look(turn(2)), Look::Nothing);
+        }
+        assert_eq!(worker.look(turn(4)), Look::Ended(ms(120)));
+    }
+
+    #[test]
     fn a_fiber_that_computed_and_then_blocks_is_found_again_once() {
         let mut worker = Worker::default();
         worker.look(turn(2));
@@ -269,7 +283,9 @@ mod tests {
         let first = looks.iter().position(|look| matches!(look, Look::Stall(_))).unwrap();
         assert!((4..=9).contains(&first), "after {first} looks");
         worker.suspicion.note_known(false, true);
-        assert_eq!(worker.pass(0, 0, 1000).look(turn(2)), Look::Nothing);
+        for _ in 0..3 {
+            assert_eq!(worker.pass(0, 0, 1000).look(turn(2)), Look::Nothing);
+        }
         assert!(matches!(worker.look(turn(4)), Look::Ended(_)));
     }
 

@@ -398,3 +398,29 @@ impl WatchedWorker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a runtime without workers, so nothing keeps the watchdog from resting.
+    fn state() -> State {
+        let settings = Settings {
+            limit: None,
+            on_stall: Reaction::Ignore,
+            on_deadlock: Reaction::Ignore,
+            test: None,
+        };
+        let (rest, entries) = (Arc::default(), Mutex::default());
+        State { settings, rest, entries, is_over: AtomicBool::new(false) }
+    }
+
+    /// Otherwise each moment in which a worker is awake would be a wake-up of the watchdog.
+    #[test]
+    fn the_time_between_two_looks_passes_also_after_a_rest() {
+        let [tick, longest] = [200, 201].map(Duration::from_millis);
+        let start = now();
+        state().sleep(tick, Some(longest));
+        assert!(now() - start >= tick + longest);
+    }
+}

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     Program, REPORTED,
-    common::{Limit, assert_success, child_with, is_child, stderr, with_workers},
+    common::{Limit, assert_success, child_with, cpu_time, is_child, stderr, with_workers},
     compute, wait_for_end,
 };
 use ramie::fiber;
@@ -91,14 +91,20 @@ fn an_overloaded_machine_has_no_stall() {
     });
 }
 
-/// A fiber without company keeps nobody waiting.
+/// A fiber without company keeps nobody waiting. With company it would stall: it uses thrice the
+/// limit of CPU time, and between two looks the watchdog has time to get a CPU of a busy machine.
 #[test]
 fn a_fiber_that_is_alone_does_not_stall() {
     let test = "a_fiber_that_is_alone_does_not_stall";
     if is_child() {
-        return ramie::run(|| compute(Duration::from_millis(150)));
+        return ramie::run(|| {
+            let end = cpu_time() + Duration::from_millis(300);
+            while cpu_time() < end {
+                compute(MOMENT);
+            }
+        });
     }
-    let output = child_with("true", test, &[REPORTED]);
+    let output = child_with("true", test, &[("RAMIE_STALL_MS", "100")]);
     assert_success(&output);
     assert!(!stderr(&output).contains("stall:"), "{}", stderr(&output));
 }
@@ -209,7 +215,8 @@ fn a_worker_that_wakes_up_for_moments_does_not_wake_the_watchdog_each_time() {
     });
 }
 
-/// `run` wakes the watchdog in the end, and this function takes that wake-up.
+/// `run` wakes the watchdog in the end, and this function takes that wake-up. Without a search for
+/// deadlocks, nothing else ends the watchdog's rest.
 #[test]
 fn a_reaction_that_parks_its_thread_does_not_keep_the_runtime() {
     let _limit = Limit::of_this_test();
@@ -220,6 +227,7 @@ fn a_reaction_that_parks_its_thread_does_not_keep_the_runtime() {
         thread::park();
     });
     let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).on_stall(reaction);
+    let builder = builder.on_deadlock(ramie::Reaction::Ignore);
     let runtime = builder.stall_limit(Some(Duration::from_millis(5))).workers(1).build().unwrap();
     runtime.run(|| {
         let hog = || while !is_called.load(SeqCst) {};

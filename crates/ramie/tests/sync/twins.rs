@@ -12,10 +12,10 @@ use std::{
 
 use crate::common::{Random, everywhere, on_each, one_worker, panic_text, with_workers};
 use ramie::{
-    Runtime, fiber,
+    Runtime, cancel, fiber,
     sync::{
-        AcquireTimeoutError, Barrier, Condvar, Event, LazyLock, Mutex, Once, OnceLock, RwLock,
-        Semaphore, TryAcquireError, TryLockError,
+        AcquireError, AcquireTimeoutError, Barrier, Condvar, Event, LazyLock, Mutex, Once,
+        OnceLock, RwLock, Semaphore, TryAcquireError, TryLockError,
     },
     time::ManualClock,
 };
@@ -379,6 +379,30 @@ fn a_timed_out_waiter_holds_back_no_other_waiter() {
             assert!(semaphore.try_acquire().is_err());
             clock.advance(MS);
             assert!(many.join().unwrap() && few.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_cancelled_waiter_holds_back_no_other_waiter() {
+    one_worker().run(|| {
+        let semaphore = Semaphore::new(1);
+        fiber::scope(|s| {
+            cancel::scope(|scope| {
+                fiber::scope(|inner| {
+                    let many = inner.spawn(|| semaphore.acquire_many(2).map(drop));
+                    fiber::yield_now();
+                    let few = s.spawn(|| semaphore.acquire_timeout(1, 20_000 * MS).map(drop));
+                    fiber::yield_now();
+                    assert!(semaphore.try_acquire().is_err(), "both wait");
+                    scope.cancel();
+                    assert_eq!(many.join().unwrap(), Err(AcquireError::Cancelled));
+                    few
+                })
+            })
+            .join()
+            .unwrap()
+            .expect("a permit is free");
         });
     });
 }

@@ -230,8 +230,9 @@ fn pass_on_a_lock(is_handed_over: bool) {
         let mut held = lock.lock().unwrap();
         drop(spawn_named("first", || drop(lock.lock())));
         fiber::yield_now();
-        if is_handed_over {
-            // Woken, but the lock is taken again when its turn comes: it asks to be handed it.
+        // Woken, but the lock is taken again when its turn comes. After so many losses
+        // (`LOSSES` of the lock) it asks to be handed it.
+        for _ in 0..if is_handed_over { 16 } else { 0 } {
             drop(held);
             held = lock.lock().unwrap();
             fiber::yield_now();

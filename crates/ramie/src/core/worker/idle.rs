@@ -177,6 +177,7 @@ mod tests {
 
     use super::*;
     use crate::core::{
+        primitive::Ordering,
         time::{Clock, Deadline, ManualClock},
         worker::{Pool, Shared, ThreadWaker, Workers},
     };
@@ -232,6 +233,23 @@ mod tests {
             members[0].share(headers.take(false).expect("memory for a header"));
             thief.sleep();
         });
+    }
+
+    /// Its own fiber may never suspend.
+    #[test]
+    fn a_worker_woken_to_search_that_finds_other_work_wakes_the_next() {
+        let mut members = members(3, None);
+        let (sleeper, woken, spawner) = (members.remove(2), members.remove(1), members.remove(0));
+        assert!(woken.announce_sleep() && sleeper.announce_sleep());
+        let headers = crate::core::strand::FreeList::new();
+        spawner.share(headers.take(false).expect("memory for a header"));
+        let is_asleep = |member: &Membership| member.state().is_asleep.load(Ordering::Relaxed);
+        assert!(!is_asleep(&woken) && is_asleep(&sleeper), "one is woken");
+        woken.announce_running();
+        let worker = worker(Clock::System, Some(woken));
+        worker.scheduler.ready.push_root();
+        assert_eq!(worker.look_around(Until::Root), Some(false), "it has something to run");
+        assert!(!is_asleep(&sleeper), "nobody looks for the closure");
     }
 
     #[test]

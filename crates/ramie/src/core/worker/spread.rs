@@ -283,6 +283,21 @@ mod tests {
         assert!(!sleeper.state().is_asleep.load(Ordering::Relaxed), "it is woken to search");
     }
 
+    #[test]
+    fn a_worker_that_has_its_share_leaves_closures_to_others() {
+        let members = Workers::new(2, None, Arc::new(Pool::new(1))).1;
+        let [spawner, thief] = &members[..] else { unreachable!("2 members") };
+        let headers = FreeList::new();
+        for _ in 0..2 * GROUP {
+            spawner.share(headers.take(false).expect("memory for a header"));
+        }
+        let many = 4 * FEW;
+        assert!(matches!(thief.search(many, true), Search::Left(0)), "it has more fibers");
+        assert_eq!(spawner.len(), 2 * GROUP);
+        assert!(matches!(thief.search(FEW, true), Search::Found(_)), "it has few");
+        assert!(matches!(thief.search(many, false), Search::Found(_)), "it waited in vain");
+    }
+
     /// A worker whose queue begins in the middle of a group, and a thief.
     fn within_a_group() -> [Membership; 2] {
         let members = Workers::new(2, None, Arc::new(Pool::new(1))).1;
