@@ -272,3 +272,32 @@ fn a_policy_that_loses_fibers_ends_the_process() {
         }
     }
 }
+
+/// The unwinding of the body would end the process, with a text about a panic of the policy.
+#[test]
+fn a_policy_finds_no_handler_of_an_effect() {
+    use std::panic::catch_unwind;
+
+    use ramie::effect::{Effect, Next, handle, perform};
+
+    struct Ask;
+    impl Effect for Ask {
+        type Output = ();
+    }
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    #[derive(Default)]
+    struct Performs(Vec<Runnable>);
+    impl Policy for Performs {
+        fn push(&mut self, runnable: Runnable) {
+            let refused = catch_unwind(|| perform(Ask)).is_err();
+            REFUSED.fetch_add(usize::from(refused), SeqCst);
+            self.0.push(runnable);
+        }
+        fn pop(&mut self) -> Option<Runnable> {
+            self.0.pop()
+        }
+    }
+    let body = || runtime(1, Performs::default).run(|| 7);
+    assert_eq!(handle(body, |_: Ask, _resume| Next::Return(0)), 7);
+    assert!(REFUSED.load(SeqCst) > 0);
+}

@@ -8,6 +8,8 @@ use std::{
     ptr,
 };
 
+use ramie_coro::context::without_coroutines;
+
 use super::{
     Next, NoSwitch, Scheduler, Worker,
     policy::{Policy, Runnable},
@@ -74,6 +76,11 @@ impl Plugged {
         worker.leave_fibers();
         let _no_switch = NoSwitch::new(worker);
         let _abort = AbortOnPanic;
+        // Otherwise the unwinding of a body around `run` would look like a panic of the policy.
+        without_coroutines(|| self.ask(worker))
+    }
+
+    fn ask(&self, worker: &Worker) -> Option<Next> {
         let mut policy = self.policy.borrow_mut();
         let policy = policy.as_mut()?;
         let (scheduler, shared) = (&worker.scheduler, worker.shared);
@@ -135,7 +142,7 @@ impl Plugged {
         if policy.is_some() {
             let _no_switch = NoSwitch::new(worker);
             let _abort = AbortOnPanic;
-            drop(policy);
+            without_coroutines(|| drop(policy));
         }
         if self.holds_any() {
             abort("the run-queue policy is gone, and fibers that it was handed did not come back");
