@@ -75,7 +75,9 @@ fn parked_fibers_are_listed_with_their_waits() {
             let parked = view.parked(address, || true);
             let changed = view.parked(address, || false);
             is_over.store(true, SeqCst);
-            [holder_handle, waiter_handle].map(|handle| handle.thread().unpark());
+            for handle in [holder_handle, waiter_handle] {
+                handle.thread().unpark();
+            }
             let parked = parked.expect("nothing has changed");
             assert!(!parked.is_cut && changed.is_none());
             let [holding, others @ ..] = &parked.fibers[..] else { panic!("there are some") };
