@@ -278,9 +278,9 @@ impl Builder {
     ///
     /// With the crate feature `backtrace` the report has the calls in which the fiber is (on
     /// x86-64). The watchdog then interrupts a thread that computes by SIGURG, unless the program
-    /// has a handler for it. A call that is not restarted after signals (`poll`, `nanosleep`, one with
-    /// a timeout of its socket), and that the thread begins at that very moment, fails with `EINTR`.
-    /// Otherwise it sends no signals. It sleeps while all workers sleep.
+    /// has a handler for it. A call that is not restarted after signals (`poll`, `nanosleep`, one
+    /// with a timeout of its socket), and that the thread begins at that very moment, fails with
+    /// `EINTR`. Otherwise it sends no signals. It sleeps while all workers sleep.
     pub fn stall_limit(mut self, limit: Option<Duration>) -> Self {
         self.watch.stall_limit = Some(limit);
         self
