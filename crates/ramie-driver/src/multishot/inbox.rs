@@ -116,6 +116,26 @@ impl MultishotInbox {
         item
     }
 
+    /// Calls `take` with the oldest item that an op left behind, and removes the item if it returns
+    /// true. Returns whether there was an item.
+    ///
+    /// A strand that takes a part of an item does so here and not by
+    /// [`take_leftover`](Self::take_leftover) and [`put_back`](Self::put_back): meanwhile another
+    /// one would find nothing, and wait in the kernel.
+    pub fn with_oldest(&self, take: &mut dyn FnMut(&mut MultishotItem) -> bool) -> bool {
+        if !self.has_leftover() {
+            return false;
+        }
+        let mut inner = lock(&self.inner);
+        let Some(oldest) = inner.leftover.front_mut() else { return false };
+        let item = if take(oldest) { inner.leftover.pop_front() } else { None };
+        self.note(&inner);
+        drop(inner);
+        // Outside of the lock, because a descriptor may be closed, or a buffer be given back.
+        drop(item);
+        true
+    }
+
     /// Puts back an item that was taken, as the oldest.
     pub fn put_back(&self, item: MultishotItem) {
         let mut inner = lock(&self.inner);

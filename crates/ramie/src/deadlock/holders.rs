@@ -22,10 +22,12 @@ const NAMED: usize = 3;
 const FRONT_OF_CHANNEL: usize = 128;
 
 /// Describes who may have to act before the wait can end; `None` if another part of the report
-/// does. `strands` have copies of their frames; `label` names one.
+/// does. `strands` have copies of their frames, `is_complete` says whether all of them; `label`
+/// names one.
 pub(super) fn describe(
     waiting: &StrandFacts,
     strands: &[&StrandFacts],
+    is_complete: bool,
     label: impl Fn(&StrandFacts) -> String,
 ) -> Option<String> {
     let wait = waiting.wait.as_ref()?;
@@ -41,7 +43,7 @@ pub(super) fn describe(
     let holders: Vec<_> = strands.iter().filter(is_other).filter(refers).collect();
     let what = if wait.kind.subject == Subject::Channel { "its other end" } else { "it" };
     if holders.is_empty() {
-        return Some(format!(
+        return is_complete.then_some(format!(
             "no other strand's stack refers to it, so {what} was leaked or is held in the heap"
         ));
     }

@@ -7,7 +7,7 @@ use crate::{
     core::{
         strand::FiberId,
         wait::park::Subject,
-        worker::{self, Question, StrandFacts, WaitFacts},
+        worker::{self, Question, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
     },
     sync::raw_rwlock,
     unwind::{self, Backtrace},
@@ -75,11 +75,17 @@ impl Deadlock {
         };
         let workers = worker::survey(question, PATIENCE, is_unwanted);
         let strands: Vec<_> = workers.iter().flat_map(|worker| &worker.strands).collect();
+        let has_all = |worker: &WorkerFacts| {
+            worker.answer == WorkerAnswer::Complete && worker.tally.left_out == 0
+        };
+        let has_frames =
+            |strand: &&StrandFacts| strand.frames.as_ref().is_some_and(|frames| frames.is_whole());
+        let is_complete = workers.iter().all(has_all) && strands.iter().all(has_frames);
         for strand in strands.iter().filter(|strand| self.strands.contains(&strand.id)) {
             let Some(frames) = &strand.frames else { continue };
             self.calls.extend(Backtrace::of(frames).map(|calls| (strand.id, calls)));
             if !self.is_cycle {
-                let holders = holders::describe(strand, &strands, label);
+                let holders = holders::describe(strand, &strands, is_complete, label);
                 self.holders.extend(holders.map(|holders| (strand.id, holders)));
             }
         }

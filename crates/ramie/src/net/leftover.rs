@@ -20,6 +20,14 @@ use crate::{
     ring::socket::{ACCEPT, RECEIVE},
 };
 
+/// A timeout of a socket is reported as by the kernel.
+fn timed_out(error: OpError) -> io::Error {
+    match error {
+        OpError::Elapsed => sys::Errno::AGAIN.into(),
+        error => error.into(),
+    }
+}
+
 impl Socket {
     #[track_caller]
     fn take_leftover(
@@ -27,10 +35,7 @@ impl Socket {
         inbox: &MultishotInbox,
         deadline: Deadline,
     ) -> io::Result<Option<MultishotItem>> {
-        multishot::take_leftover(inbox, &RECEIVE, deadline).map_err(|error| match error {
-            OpError::Elapsed => sys::Errno::AGAIN.into(),
-            error => error.into(),
-        })
+        multishot::take_leftover(inbox, &RECEIVE, deadline).map_err(timed_out)
     }
 
     /// Receives leftover data, if there is any.
@@ -42,36 +47,32 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<usize>> {
-        let Some(item) = self.take_leftover(inbox, self.deadline(Half::Read))? else {
-            return Ok(None);
-        };
         let is_peek = flags & sys::MSG_PEEK != 0;
-        match item {
-            MultishotItem::Bytes(mut bytes) => {
-                let count = copy_front(&bytes, buffer);
+        let mut received = Ok(None);
+        let mut take = |item: &mut MultishotItem| match item {
+            MultishotItem::Bytes(bytes) => {
+                let count = copy_front(bytes, buffer);
                 if !is_peek {
                     bytes.advance(count);
                 }
-                if !bytes.is_empty() {
-                    inbox.put_back(MultishotItem::Bytes(bytes));
-                }
-                Ok(Some(count))
+                received = Ok(Some(count));
+                bytes.is_empty()
             }
             MultishotItem::Datagram(datagram) => {
-                let count = copy_front(&datagram.bytes, buffer);
-                if is_peek {
-                    inbox.put_back(MultishotItem::Datagram(datagram));
-                }
-                Ok(Some(count))
+                received = Ok(Some(copy_front(&datagram.bytes, buffer)));
+                !is_peek
             }
             // The kernel reports a shutdown on each call, so this does, too.
-            MultishotItem::End | MultishotItem::Ready(_) => Ok(None),
-            MultishotItem::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
-            connection @ MultishotItem::Connection(_) => {
-                inbox.put_back(connection);
-                Ok(None)
+            MultishotItem::End | MultishotItem::Ready(_) => true,
+            MultishotItem::Failed(errno) => {
+                received = Err(io::Error::from_raw_os_error(*errno));
+                true
             }
-        }
+            MultishotItem::Connection(_) => false,
+        };
+        let deadline = self.deadline(Half::Read);
+        multishot::with_leftover(inbox, &RECEIVE, deadline, &mut take).map_err(timed_out)?;
+        received
     }
 
     /// Receives a leftover datagram, if there is one.

@@ -160,6 +160,11 @@ fn find_in_use(socket: impl AsFd) -> Option<Arc<MultishotInbox>> {
     upgraded.find(|inbox| inbox.is_in_use())
 }
 
+/// Returns whether an item is left now. Looks only, and does not end an op.
+pub(crate) fn shows_leftover(socket: BorrowedFd<'_>) -> bool {
+    in_use(socket).is_some_and(|inbox| inbox.has_leftover())
+}
+
 /// Returns whether data or a connection is left for this socket, so that the next call does not
 /// wait. Ends an op in flight, which would take what the caller waits for.
 #[inline]

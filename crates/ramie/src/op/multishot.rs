@@ -268,6 +268,34 @@ pub(crate) fn take_leftover(
     kind: &'static WaitKind,
     deadline: Deadline,
 ) -> Result<Option<MultishotItem>, OpError> {
+    let mut taken = None;
+    let mut look = || {
+        taken = inbox.take_leftover();
+        taken.is_some()
+    };
+    look_for_leftover(inbox, kind, deadline, &mut look)?;
+    Ok(taken)
+}
+
+/// Calls `take` with an item that an op left, as [`MultishotInbox::with_oldest`] does, and ends the
+/// op. Returns false where [`take_leftover`] returns none.
+#[track_caller]
+pub(crate) fn with_leftover(
+    inbox: &MultishotInbox,
+    kind: &'static WaitKind,
+    deadline: Deadline,
+    take: &mut dyn FnMut(&mut MultishotItem) -> bool,
+) -> Result<bool, OpError> {
+    look_for_leftover(inbox, kind, deadline, &mut || inbox.with_oldest(take))
+}
+
+#[track_caller]
+fn look_for_leftover(
+    inbox: &MultishotInbox,
+    kind: &'static WaitKind,
+    deadline: Deadline,
+    look: &mut dyn FnMut() -> bool,
+) -> Result<bool, OpError> {
     let worker = worker::current();
     worker.running.check_may_switch();
     if cancel::is_cancelled_here() {
@@ -277,12 +305,12 @@ pub(crate) fn take_leftover(
     let record =
         WaitRecord::new(kind).with_detail(unknown[0], unknown[1]).until(deadline).cancellable();
     loop {
-        if let Some(item) = inbox.take_leftover() {
+        if look() {
             worker.note_complete_at_once();
-            return Ok(Some(item));
+            return Ok(true);
         }
         if inbox.op().is_none() {
-            return Ok(None);
+            return Ok(false);
         }
         release(&worker, inbox, &record)?;
     }

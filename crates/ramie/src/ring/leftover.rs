@@ -61,33 +61,84 @@ pub(super) fn receive(
         return Ok(None);
     }
     let is_peek = flags.contains(RecvFlags::PEEK);
-    match multishot::take_leftover(inbox, &RECEIVE, Deadline::NEVER)? {
-        Some(bytes @ MultishotItem::Bytes(_)) => {
-            inbox.put_back(bytes);
-            let room: usize = bufs.iter().map(|buf| buf.len()).sum();
-            let mut bytes = take_bytes(inbox, bufs, is_peek);
-            if flags.contains(RecvFlags::WAITALL) && !is_peek && bytes < room {
-                bytes += receive_rest(fd, bufs, bytes, flags);
-            }
-            Ok(Some(Message { bytes, from: nobody(), is_truncated: false }))
+    let room: usize = bufs.iter().map(|buf| buf.len()).sum();
+    let mut received = Ok(None);
+    let mut take = |item: &mut MultishotItem| receive_item(item, bufs, 0, flags, &mut received);
+    if !multishot::with_leftover(inbox, &RECEIVE, Deadline::NEVER, &mut take)? {
+        return Ok(None);
+    }
+    let Some(mut message) = received? else { return Ok(None) };
+    if message.is_of_stream && !is_peek {
+        receive_more(inbox, bufs, flags, room, &mut message.message.bytes);
+        if flags.contains(RecvFlags::WAITALL) && message.message.bytes < room {
+            message.message.bytes += receive_rest(fd, bufs, message.message.bytes, flags);
         }
-        Some(MultishotItem::Datagram(datagram)) => {
+    }
+    Ok(Some(message.message))
+}
+
+/// What was copied from an item.
+struct Copied {
+    message: Message,
+    is_of_stream: bool,
+}
+
+/// Copies an item behind the first `done` bytes of the buffers. Returns whether nothing of it is
+/// left for the next call.
+fn receive_item(
+    item: &mut MultishotItem,
+    bufs: &mut [IoSliceMut<'_>],
+    done: usize,
+    flags: RecvFlags,
+    received: &mut io::Result<Option<Copied>>,
+) -> bool {
+    let is_peek = flags.contains(RecvFlags::PEEK);
+    match item {
+        MultishotItem::Bytes(bytes) => {
+            let count = fill(bufs, done, bytes);
+            if !is_peek {
+                bytes.advance(count);
+            }
+            let message = Message { bytes: count, from: nobody(), is_truncated: false };
+            *received = Ok(Some(Copied { message, is_of_stream: true }));
+            bytes.is_empty()
+        }
+        MultishotItem::Datagram(datagram) => {
             let whole = datagram.bytes.len();
-            let count = fill(bufs, 0, &datagram.bytes);
+            let count = fill(bufs, done, &datagram.bytes);
             let from = Address { storage: datagram.from, len: datagram.from_len };
-            if is_peek {
-                inbox.put_back(MultishotItem::Datagram(datagram));
-            }
             let bytes = if flags.contains(RecvFlags::TRUNC) { whole } else { count };
-            Ok(Some(Message { bytes, from, is_truncated: count < whole }))
+            let message = Message { bytes, from, is_truncated: count < whole };
+            *received = Ok(Some(Copied { message, is_of_stream: false }));
+            !is_peek
         }
-        Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
-        Some(connection @ MultishotItem::Connection(_)) => {
-            inbox.put_back(connection);
-            Ok(None)
+        MultishotItem::Failed(errno) => {
+            *received = Err(io::Error::from_raw_os_error(*errno));
+            true
         }
+        MultishotItem::Connection(_) => false,
         // The next call gets the same result from the kernel.
-        Some(MultishotItem::End | MultishotItem::Ready(_)) | None => Ok(None),
+        MultishotItem::End | MultishotItem::Ready(_) => true,
+    }
+}
+
+/// Takes further leftover bytes of a stream, up to the room in the buffers.
+fn receive_more(
+    inbox: &MultishotInbox,
+    bufs: &mut [IoSliceMut<'_>],
+    flags: RecvFlags,
+    room: usize,
+    done: &mut usize,
+) {
+    while *done < room {
+        let mut received = Ok(None);
+        let mut take = |item: &mut MultishotItem| {
+            matches!(item, MultishotItem::Bytes(_))
+                && receive_item(item, bufs, *done, flags, &mut received)
+        };
+        inbox.with_oldest(&mut take);
+        let Ok(Some(copied)) = received else { return };
+        *done += copied.message.bytes;
     }
 }
 
@@ -104,31 +155,6 @@ pub(super) fn accept(inbox: &MultishotInbox) -> io::Result<Option<(OwnedFd, Addr
         Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
         _ => Ok(None),
     }
-}
-
-/// Takes leftover bytes of a stream, up to the room in the buffers.
-fn take_bytes(inbox: &MultishotInbox, bufs: &mut [IoSliceMut<'_>], is_peek: bool) -> usize {
-    let room: usize = bufs.iter().map(|buf| buf.len()).sum();
-    let mut done = 0;
-    while let Some(item) = inbox.take_leftover() {
-        let MultishotItem::Bytes(mut bytes) = item else {
-            inbox.put_back(item);
-            break;
-        };
-        let count = fill(bufs, done, &bytes);
-        done += count;
-        if !is_peek {
-            bytes.advance(count);
-        }
-        let is_rest = !bytes.is_empty();
-        if is_rest {
-            inbox.put_back(MultishotItem::Bytes(bytes));
-        }
-        if is_rest || done == room {
-            break;
-        }
-    }
-    done
 }
 
 /// Receives into the room after the first bytes. Ignores an error, because bytes were received

@@ -134,7 +134,8 @@ fn splice_leftover(
     if len == 0 || !is_writable || !sys::is_pipe(to) {
         return Ok(None);
     }
-    // The data stays in the inbox during the wait, where other calls find it.
+    // The data stays in the inbox while this waits for room in the pipe, so other calls find it.
+    // While it is written, it is not there.
     while inboxes::has_leftover(from, &MOVE)? {
         if !flags.contains(SpliceFlags::NONBLOCK) {
             poll(to, PollFlags::OUT)?;

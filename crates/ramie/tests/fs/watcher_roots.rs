@@ -205,3 +205,35 @@ fn the_end_of_a_tree_is_reported() {
         ends(&mut watcher, &root);
     });
 }
+
+/// A file system of containers, on which a removed folder of an image keeps its links.
+#[test]
+fn the_end_of_a_root_on_an_overlay_is_reported() {
+    let ground = Folder::new();
+    let [lower, upper, work, merged] =
+        ["lower", "upper", "work", "merged"].map(|name| ground.0.join(name));
+    fs::create_dir_all(lower.join("root/sub")).unwrap();
+    for folder in [&upper, &work, &merged] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let folders = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "overlay", "overlay", "-o", &folders]).arg(&merged);
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        return common::skipped("no overlay file system can be mounted");
+    }
+    let unmount = || std::process::Command::new("umount").arg(&merged).status().unwrap();
+    let root = merged.join("root");
+    common::one_worker().run(|| {
+        let mut watcher = Watcher::tree(&root).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        until(&mut watcher, &root, &ChangeKind::Removed);
+        assert!(watcher.next().is_none(), "what it watched is gone");
+    });
+    assert!(unmount().success());
+}

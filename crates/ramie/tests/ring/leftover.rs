@@ -303,3 +303,20 @@ fn what_is_left_is_not_moved_to_the_reading_end_of_a_pipe() {
         assert_eq!(received(&from, 6), b"cdefgh");
     });
 }
+
+/// Two threads read the same stream: neither may see the other one's item go as an end.
+#[test]
+fn two_threads_that_read_what_is_left_see_no_end() {
+    for _ in 0..200 {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (_to, from) = runtime.run(|| left_stream(true));
+        std::thread::scope(|s| {
+            let read = || {
+                let mut buf = [0; 3];
+                ring::read(&from, &mut buf, None).unwrap()
+            };
+            let (first, second) = (s.spawn(read), s.spawn(read));
+            assert_eq!((first.join().unwrap(), second.join().unwrap()), (3, 3));
+        });
+    }
+}

@@ -176,7 +176,9 @@ impl<'a> Reader<'a> {
         room: &mut StackRoom,
     ) -> Option<StrandFacts> {
         let facts = self.of_stack(stack)?;
-        let frames = if facts.is_running { None } else { room.copy_suspended(stack) };
+        // A thread has no coroutine, from which its registers could be read.
+        let is_suspended = !facts.is_running && !stack.is_of_thread();
+        let frames = is_suspended.then(|| room.copy_suspended(stack)).flatten();
         Some(StrandFacts { frames, ..facts })
     }
 

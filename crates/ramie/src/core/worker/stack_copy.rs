@@ -37,6 +37,8 @@ pub(crate) struct StackCopy {
     words: Vec<usize>,
     /// The stack on which the strand has suspended first, its own one last.
     parts: Vec<StackPart>,
+    /// Whether all frames are there.
+    is_whole: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +59,7 @@ impl StackRoom {
             registers: SavedRegisters { instruction: 0, stack: 0, frame: 0 },
             words: Vec::with_capacity(MOST_BYTES_OF_STRAND / WORD),
             parts: Vec::with_capacity(MOST_STACKS),
+            is_whole: false,
         })
     }
 
@@ -73,10 +76,11 @@ impl StackRoom {
     /// Copies the frames of a fiber above the stack pointer in `registers`. Its own stack ends at
     /// `own`. Returns false if the stack pointer is on no stack of a fiber or a coroutine.
     pub(crate) fn fill(&mut self, registers: SavedRegisters, own: usize) -> bool {
-        let StackCopy { words, parts, .. } = &mut self.0;
+        let StackCopy { words, parts, is_whole, .. } = &mut self.0;
+        *is_whole = false;
         words.clear();
         parts.clear();
-        let mut pointer = registers.stack;
+        let (mut pointer, mut has_cut) = (registers.stack, false);
         while parts.len() < MOST_STACKS
             && let Some(stack) = ramie_coro::stack_of(pointer)
         {
@@ -89,6 +93,8 @@ impl StackRoom {
                 break;
             }
             let link = link_of(end);
+            has_cut |= len < end.saturating_sub(pointer) / WORD;
+            *is_whole = is_own && !has_cut;
             parts.push(StackPart { start: pointer, words: start..words.len(), link });
             let mut resumer = [0];
             if is_own || !copy_word(link, &mut resumer) {
@@ -112,6 +118,11 @@ fn copy_word(address: usize, word: &mut [usize; 1]) -> bool {
 impl StackCopy {
     pub(crate) fn bytes(&self) -> usize {
         self.words.len() * WORD
+    }
+
+    /// Whether all frames of the strand are there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Whether the copied frames hold one of these addresses, at `start` or above if that lies on

@@ -317,11 +317,11 @@ impl Question {
 }
 
 impl Survey {
-    /// Takes bytes from the room for copies. Relaxed: a limit that two workers may exceed by one
-    /// copy.
+    /// Takes bytes from the room for copies, which each worker may exceed by one copy.
     fn use_room(&self, bytes: usize) {
-        let left = self.room.load(Ordering::Relaxed).saturating_sub(bytes);
-        self.room.store(left, Ordering::Relaxed);
+        let take = |left: usize| Some(left.saturating_sub(bytes));
+        // Relaxed: a count alone.
+        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
     }
 
     fn complete(&self, inbox: &Arc<SurveyInbox>, tally: Tally) {

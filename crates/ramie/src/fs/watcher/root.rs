@@ -101,7 +101,11 @@ impl Root {
             // A folder that may not be read cannot be watched. To miss the root's end is less bad
             // than to lose the root when it moves.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(error) => return Err(at(&self.path.join(".."), &error)),
+            Err(error) => {
+                self.above = before;
+                self.close_if_removed();
+                return Err(at(&self.path.join(".."), &error));
+            }
         }
         self.close_if_removed();
         Ok(before.filter(|&before| !self.is_above(before)))
@@ -110,7 +114,9 @@ impl Root {
     /// Closes the root if it was removed, so that the kernel reports its end.
     pub(super) fn close_if_removed(&mut self) {
         // A file system that does not answer now may answer later, so an error closes nothing.
-        let is_removed = |folder: &fs::File| folder.metadata().is_ok_and(|now| now.nlink() == 0);
+        let is_removed = |folder: &fs::File| {
+            folder.metadata().is_ok_and(|now| now.nlink() == 0) || is_deleted(folder)
+        };
         self.folder = self.folder.take().filter(|folder| !is_removed(folder));
     }
 
@@ -137,4 +143,17 @@ fn open_path(folder: &Path) -> io::Result<fs::File> {
 
 fn path_of(folder: &fs::File) -> PathBuf {
     Path::new(DESCRIPTORS).join(folder.as_raw_fd().to_string())
+}
+
+/// Whether the kernel names a folder as deleted. An overlay file system, as containers have one,
+/// reports links of a removed folder of an image.
+fn is_deleted(folder: &fs::File) -> bool {
+    let Ok(name) = fs::read_link(path_of(folder)) else { return false };
+    if !name.as_os_str().as_encoded_bytes().ends_with(b" (deleted)") {
+        return false;
+    }
+    // It may be the folder's own name.
+    let id = |of: &fs::Metadata| (of.dev(), of.ino());
+    let is_there = fs::metadata(&name).ok().map(|of| id(&of));
+    folder.metadata().is_ok_and(|of| Some(id(&of)) != is_there)
 }

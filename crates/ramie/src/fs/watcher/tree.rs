@@ -301,8 +301,10 @@ impl Tree {
             }
         }
         for number in self.folders.take_adrift() {
-            // Fails if the watch has ended already.
-            let _ = sys::inotify_unwatch(queue, number);
+            // The root may lie in it by now. Otherwise it fails if the watch has ended already.
+            if !self.root.is_above(number) {
+                let _ = sys::inotify_unwatch(queue, number);
+            }
         }
     }
 
