@@ -60,7 +60,7 @@ pub fn with_probe<R>(f: impl FnOnce(&Probe, Range<usize>) -> R) -> Option<R> {
 }
 
 /// Finds the index of the saved stack pointer in a copy of a suspended coroutine: the words of a
-/// [`BareCoroutine`](crate::bare::BareCoroutine). The coroutine has suspended on its own stack,
+/// [`BareCoroutine`]. The coroutine has suspended on its own stack,
 /// `stack`.
 ///
 /// Two words of a coroutine are addresses in its stack: the stack pointer of its start, and the

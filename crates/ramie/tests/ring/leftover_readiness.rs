@@ -69,7 +69,11 @@ fn sockets_with_left_datagrams_and_connections_are_ready() {
             leave(incoming, is_forgotten);
 
             let mut polled = [Polled::readable(&socket), Polled::readable(&listener)];
-            assert_eq!(soon(|| ramie::io::wait_any(&mut polled)), 2);
+            // An op that still runs keeps its items for itself while another descriptor is ready.
+            assert!(soon(|| ramie::io::wait_any(&mut polled)) >= 1);
+            for polled in &mut polled {
+                assert_eq!(soon(|| ramie::io::wait_any(std::slice::from_mut(polled))), 1);
+            }
             assert_eq!(soon(|| ring::poll(&socket, PollFlags::IN)), PollFlags::IN);
             assert_eq!(soon(|| ring::poll(&listener, PollFlags::IN)), PollFlags::IN);
         }
