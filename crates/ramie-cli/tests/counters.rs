@@ -107,7 +107,8 @@ fn ring_ops_and_runs_of_a_pipe() {
         // Each message is written by one op and read by one.
         assert_eq!(count(&counters, "ring_ops"), 2 * 3 * 50, "{on}: {counters}");
         let enters = count(&counters, "ring_enters");
-        assert!((1..=2 * 3 * 50).contains(&enters), "{on}: {counters}");
+        // An op takes one to be submitted and one to be awaited at most; usually many share one.
+        assert!((1..=2 * 2 * 3 * 50).contains(&enters), "{on}: {counters}");
         // A fiber runs when it starts, and after each op.
         for runs in ["runs_min", "runs_median", "runs_max"] {
             assert_eq!(count(&counters, runs), 51, "{on}: {counters}");
