@@ -107,7 +107,9 @@ impl PendingSurvey {
             None => inbox.describe(WorkerAnswer::NotInLoop),
         };
         let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
-        let mut seen = IdSet::default();
+        // With room for all: to move a million ids to a larger table takes 20 ms.
+        let count = answers.slices.iter().map(|(_, facts)| facts.len()).sum();
+        let mut seen = IdSet::with_capacity_and_hasher(count, Default::default());
         let mut turn = AskersTurn::begin();
         for (inbox, mut facts) in mem::take(&mut answers.slices) {
             turn.yield_if_long();
