@@ -11,7 +11,7 @@
 //! ```
 //!
 //! corosensei shows neither, so this relies on the version that Cargo.toml names: its
-//! `arch/x86_64.rs` draws the stack, and a test compares what is found here with a real suspension.
+//! `arch/x86_64.rs` draws the stack, and the tests of backtraces follow real suspensions.
 //! Everything is read from copies, so a wrong guess gives a wrong backtrace and nothing worse.
 
 #![allow(unsafe_code)]
@@ -60,8 +60,7 @@ pub fn with_probe<R>(f: impl FnOnce(&Probe, Range<usize>) -> R) -> Option<R> {
 }
 
 /// Finds the index of the saved stack pointer in a copy of a suspended coroutine: the words of a
-/// [`BareCoroutine`]. The coroutine has suspended on its own stack,
-/// `stack`.
+/// [`BareCoroutine`]. The coroutine has suspended on its own stack, `stack`.
 ///
 /// Two words of a coroutine are addresses in its stack: the stack pointer of its start, and the
 /// saved one, which is lower. `None` on other processors than x86-64.

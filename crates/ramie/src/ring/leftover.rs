@@ -67,17 +67,17 @@ pub(super) fn receive(
     if !multishot::with_leftover(inbox, &RECEIVE, Deadline::NEVER, &mut take)? {
         return Ok(None);
     }
-    let Some(mut message) = received? else { return Ok(None) };
-    if message.is_of_stream && !is_peek {
-        receive_more(inbox, bufs, flags, room, &mut message.message.bytes);
-        if flags.contains(RecvFlags::WAITALL) && message.message.bytes < room {
-            message.message.bytes += receive_rest(fd, bufs, message.message.bytes, flags);
+    let Some(Copied { mut message, is_of_stream }) = received? else { return Ok(None) };
+    if is_of_stream && !is_peek {
+        receive_more(inbox, bufs, flags, room, &mut message.bytes);
+        if flags.contains(RecvFlags::WAITALL) && message.bytes < room {
+            message.bytes += receive_rest(fd, bufs, message.bytes, flags);
         }
     }
-    Ok(Some(message.message))
+    Ok(Some(message))
 }
 
-/// What was copied from an item.
+/// The part of an item that a call has copied into its buffers.
 struct Copied {
     message: Message,
     is_of_stream: bool,
