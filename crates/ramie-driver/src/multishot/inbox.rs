@@ -119,9 +119,9 @@ impl MultishotInbox {
     /// Calls `take` with the oldest item that an op left behind, and removes the item if it returns
     /// true. Returns whether there was an item.
     ///
-    /// A strand that takes a part of an item does so here and not by
-    /// [`take_leftover`](Self::take_leftover) and [`put_back`](Self::put_back): meanwhile another
-    /// one would find nothing, and wait in the kernel.
+    /// A strand that may leave a part of an item in the inbox, or all of it, looks at it here. If it
+    /// took the item out and put it back, another strand would find nothing meanwhile, and wait in
+    /// the kernel. `take` is called under the inbox's lock, so it must not wait.
     pub fn with_oldest(&self, take: &mut dyn FnMut(&mut MultishotItem) -> bool) -> bool {
         if !self.has_leftover() {
             return false;
@@ -134,13 +134,6 @@ impl MultishotInbox {
         // Outside of the lock, because a descriptor may be closed, or a buffer be given back.
         drop(item);
         true
-    }
-
-    /// Puts back an item that was taken, as the oldest.
-    pub fn put_back(&self, item: MultishotItem) {
-        let mut inner = lock(&self.inner);
-        inner.leftover.push_front(item);
-        self.note(&inner);
     }
 
     /// Asks the driver that has the op to stop it. `user` comes out of that driver's

@@ -47,6 +47,18 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<usize>> {
+        Ok(self.receive_leftover_from(inbox, buffer, flags)?.map(|(count, _)| count))
+    }
+
+    /// Receives leftover data and its sender, if there is any; the sender is unknown for a stream.
+    #[cold]
+    #[track_caller]
+    pub(super) fn receive_leftover_from(
+        &self,
+        inbox: &MultishotInbox,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<Option<(usize, Address)>> {
         let is_peek = flags & sys::MSG_PEEK != 0;
         let mut received = Ok(None);
         let mut take = |item: &mut MultishotItem| match item {
@@ -55,11 +67,13 @@ impl Socket {
                 if !is_peek {
                     bytes.advance(count);
                 }
-                received = Ok(Some(count));
+                let nobody = Address { len: 0, ..Address::new() };
+                received = Ok(Some((count, nobody)));
                 bytes.is_empty()
             }
             MultishotItem::Datagram(datagram) => {
-                received = Ok(Some(copy_front(&datagram.bytes, buffer)));
+                let from = Address { storage: datagram.from, len: datagram.from_len };
+                received = Ok(Some((copy_front(&datagram.bytes, buffer), from)));
                 !is_peek
             }
             // The kernel reports a shutdown on each call, so this does, too.
@@ -73,29 +87,6 @@ impl Socket {
         let deadline = self.deadline(Half::Read);
         multishot::with_leftover(inbox, &RECEIVE, deadline, &mut take).map_err(timed_out)?;
         received
-    }
-
-    /// Receives a leftover datagram, if there is one.
-    #[cold]
-    #[track_caller]
-    pub(super) fn receive_leftover_from(
-        &self,
-        inbox: &MultishotInbox,
-        buffer: &mut [u8],
-        flags: i32,
-    ) -> io::Result<Option<(usize, Address)>> {
-        match self.take_leftover(inbox, self.deadline(Half::Read))? {
-            Some(MultishotItem::Datagram(datagram)) => {
-                let count = copy_front(&datagram.bytes, buffer);
-                let from = Address { storage: datagram.from, len: datagram.from_len };
-                if flags & sys::MSG_PEEK != 0 {
-                    inbox.put_back(MultishotItem::Datagram(datagram));
-                }
-                Ok(Some((count, from)))
-            }
-            Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            _ => Ok(None),
-        }
     }
 
     /// Accepts a leftover connection, if there is one.

@@ -78,28 +78,50 @@ pub fn recv_bundle(fd: impl AsFd) -> io::Result<Vec<Lease>> {
 /// Takes the bytes that a `recv_each` on this socket has received and the program has not taken.
 #[track_caller]
 fn receive_leftover(inbox: &MultishotInbox) -> io::Result<Option<Vec<Lease>>> {
-    let mut leases = Vec::new();
-    let mut item = multishot::take_leftover(inbox, &RECEIVE, Deadline::NEVER)?;
-    while let Some(this) = item {
-        match this {
-            MultishotItem::Bytes(bytes) => leases.push(bytes),
+    let mut bundle = LeftoverBundle::default();
+    let mut has_more =
+        multishot::with_leftover(inbox, &RECEIVE, Deadline::NEVER, &mut |item| bundle.take(item))?;
+    while has_more && !bundle.is_complete {
+        has_more = inbox.with_oldest(&mut |item| bundle.take(item));
+    }
+    match bundle.failure {
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Ok(Some(bundle.leases).filter(|leases| !leases.is_empty())),
+    }
+}
+
+/// What a call has taken out of an inbox.
+#[derive(Default)]
+struct LeftoverBundle {
+    leases: Vec<Lease>,
+    failure: Option<i32>,
+    is_complete: bool,
+}
+
+impl LeftoverBundle {
+    /// Adds an item. Returns whether the item leaves the inbox.
+    fn take(&mut self, item: &mut MultishotItem) -> bool {
+        let is_first = self.leases.is_empty();
+        self.is_complete = !matches!(item, MultishotItem::Bytes(_));
+        match item {
+            MultishotItem::Bytes(_) => {}
             // A datagram is returned alone, as by the op.
-            MultishotItem::Datagram(datagram) if leases.is_empty() => {
-                return Ok(Some(vec![datagram.bytes]));
-            }
-            MultishotItem::Failed(errno) if leases.is_empty() => {
-                return Err(io::Error::from_raw_os_error(errno));
+            MultishotItem::Datagram(_) if is_first => {}
+            MultishotItem::Failed(errno) if is_first => {
+                self.failure = Some(*errno);
+                return true;
             }
             // The next call gets the same result from the kernel.
-            MultishotItem::End | MultishotItem::Ready(_) => break,
-            other => {
-                inbox.put_back(other);
-                break;
-            }
+            MultishotItem::End | MultishotItem::Ready(_) => return true,
+            _ => return false,
         }
-        item = inbox.take_leftover();
+        match std::mem::replace(item, MultishotItem::End) {
+            MultishotItem::Bytes(bytes) => self.leases.push(bytes),
+            MultishotItem::Datagram(datagram) => self.leases.push(datagram.bytes),
+            _ => {}
+        }
+        true
     }
-    Ok(Some(leases).filter(|leases| !leases.is_empty()))
 }
 
 #[track_caller]

@@ -7,17 +7,25 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use ramie_driver::{CURRENT_POSITION, MultishotInbox, MultishotItem, sys::RecvFlags};
+use ramie_driver::{
+    CURRENT_POSITION, MultishotInbox, MultishotItem,
+    sys::{self, OFlags, PollFlags, RecvFlags, SpliceFlags},
+};
 
 use super::{
     Address, Message,
     data::MAX_BUFFERS,
+    pipe::MOVE,
+    poll,
     socket::{ACCEPT, RECEIVE, recvmsg},
 };
 use crate::{
     core::{cancel, time::Deadline},
     op::{inboxes, multishot},
 };
+
+/// The bytes for which a pipe has room if it is ready to be written (`PIPE_BUF`).
+const ROOM_IN_PIPE: usize = 4096;
 
 /// Reads leftover data, if there is any, for a read at `offset`.
 ///
@@ -140,6 +148,83 @@ fn receive_more(
         let Ok(Some(copied)) = received else { return };
         *done += copied.message.bytes;
     }
+}
+
+/// Moves leftover data to the pipe `to`, if there is any.
+///
+/// The data stays in the inbox until it is in the pipe, so calls of other strands meanwhile find it.
+#[cold]
+#[track_caller]
+pub(super) fn splice(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    len: usize,
+    flags: SpliceFlags,
+) -> io::Result<Option<usize>> {
+    // The kernel refuses other targets.
+    let is_writable = sys::status_flags(to)? & OFlags::RWMODE != OFlags::RDONLY;
+    if len == 0 || !is_writable || !sys::is_pipe(to) {
+        return Ok(None);
+    }
+    let waits = !flags.contains(SpliceFlags::NONBLOCK);
+    while inboxes::has_leftover(from, &MOVE)? {
+        if waits {
+            poll(to, PollFlags::OUT)?;
+        }
+        let Some(inbox) = inboxes::in_use(from) else { continue };
+        let mut moved = Ok(None);
+        let mut take = |item: &mut MultishotItem| splice_item(item, to, len, &mut moved);
+        let has_found = multishot::with_leftover(&inbox, &MOVE, Deadline::NEVER, &mut take)?;
+        match moved {
+            Ok(None) if !has_found => {}
+            // Another writer was faster.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && waits => {}
+            moved => return moved,
+        }
+    }
+    Ok(None)
+}
+
+/// Moves the front of an item to a pipe. Returns whether nothing of it is left for the next call.
+fn splice_item(
+    item: &mut MultishotItem,
+    to: BorrowedFd<'_>,
+    len: usize,
+    moved: &mut io::Result<Option<usize>>,
+) -> bool {
+    match item {
+        MultishotItem::Bytes(bytes) => {
+            *moved = write_at_once(to, bytes, len).map(Some);
+            bytes.advance(moved.as_ref().map_or(0, |count| count.unwrap_or(0)));
+            bytes.is_empty()
+        }
+        // As from the kernel, the rest of a datagram is lost.
+        MultishotItem::Datagram(datagram) => {
+            *moved = write_at_once(to, &datagram.bytes, len).map(Some);
+            moved.is_ok()
+        }
+        MultishotItem::Failed(errno) => {
+            *moved = Err(io::Error::from_raw_os_error(*errno));
+            true
+        }
+        MultishotItem::Connection(_) => false,
+        // The kernel has the same result.
+        MultishotItem::End | MultishotItem::Ready(_) => true,
+    }
+}
+
+/// Writes up to `len` bytes to a pipe without waiting, even if the pipe is a blocking one.
+///
+/// A write refuses to wait only on pipes that were never spliced, and on none before Linux 6.4, but
+/// a splice does on all of them. So the bytes go through a second pipe.
+fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8], len: usize) -> io::Result<usize> {
+    let bytes = &bytes[..bytes.len().min(len).min(ROOM_IN_PIPE)];
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let (out, into) = sys::pipe()?;
+    sys::write(into, bytes)?;
+    sys::splice_now(out, to, bytes.len())
 }
 
 /// Takes the oldest connection that an iterator has accepted, if there is one.

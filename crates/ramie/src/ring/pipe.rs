@@ -4,31 +4,26 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
 };
 
 use ramie_driver::{
-    CURRENT_POSITION, Call, MultishotItem, Op,
-    sys::{self, OFlags, PollFlags, SpliceFlags},
+    Call,
+    sys::{self, SpliceFlags},
 };
 
-use super::poll;
+use super::leftover;
 use crate::{
     core::{time::Deadline, wait::park::WaitKind},
     op::{
-        self, OpError,
         call::{by_ring, cut, make_at_once, own, plainly, raw},
-        inboxes, multishot,
+        inboxes,
         readiness::Readiness,
         route::{Route, route_of_wait},
     },
 };
 
 static PIPE: WaitKind = WaitKind::of_op("a pipe to be made");
-/// The bytes for which a pipe has room if it is ready to be written (`PIPE_BUF`).
-const ROOM_IN_PIPE: usize = 4096;
-
-static MOVE: WaitKind = WaitKind::of_op("data to move between descriptors");
+pub(super) static MOVE: WaitKind = WaitKind::of_op("data to move between descriptors");
 
 /// Makes a pipe and returns its reading end and its writing end, both close-on-exec: `pipe2`, a
 /// ring's op since Linux 6.16.
@@ -60,7 +55,8 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Returns the number of bytes moved; 0 means the end of `from`. Without the op, the call waits
 /// until both descriptors are ready and is then made on the blocking pool, where a slow socket
 /// occupies a thread. Data that an iterator over a socket (`recv_each`) has received and the
-/// program has not taken comes first; it is copied, up to 4 KiB in one call.
+/// program has not taken comes first; it is copied, up to 4 KiB in one call, through a pipe that the
+/// call makes for it.
 ///
 /// # Blocking
 /// Parks the strand until bytes have moved. With `SpliceFlags::NONBLOCK` it does not wait for a
@@ -70,7 +66,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// A cancel point. If bytes have moved, the call returns their number.
 ///
 /// # Errors
-/// Those of splice(2).
+/// Those of splice(2). While such data is left, also those of pipe2(2).
 #[track_caller]
 pub fn splice(
     from: impl AsFd,
@@ -84,7 +80,7 @@ pub fn splice(
     let (from, to) = (from.as_fd(), to.as_fd());
     if (from_at, to_at) == (-1, -1)
         && inboxes::in_use(from).is_some()
-        && let Some(count) = splice_leftover(from, to, len, flags)?
+        && let Some(count) = leftover::splice(from, to, len, flags)?
     {
         return Ok(count);
     }
@@ -118,76 +114,6 @@ pub fn tee(from: impl AsFd, to: impl AsFd, len: usize, flags: SpliceFlags) -> io
         len: cut(len).min(i32::MAX as u32),
         flags: flags.bits(),
     })
-}
-
-/// Writes data that an iterator over the socket `from` has left to the pipe `to`, if there is any.
-#[cold]
-#[track_caller]
-fn splice_leftover(
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    len: usize,
-    flags: SpliceFlags,
-) -> io::Result<Option<usize>> {
-    // The kernel refuses other targets.
-    let is_writable = sys::status_flags(to)? & OFlags::RWMODE != OFlags::RDONLY;
-    if len == 0 || !is_writable || !sys::is_pipe(to) {
-        return Ok(None);
-    }
-    // The data stays in the inbox while this waits for room in the pipe, so other calls find it.
-    // While it is written, it is not there.
-    while inboxes::has_leftover(from, &MOVE)? {
-        if !flags.contains(SpliceFlags::NONBLOCK) {
-            poll(to, PollFlags::OUT)?;
-        } else if sys::poll_now(to, sys::POLL_OUT)? == 0 {
-            return Err(sys::Errno::AGAIN.into());
-        }
-        let Some(inbox) = inboxes::in_use(from) else { continue };
-        match multishot::take_leftover(&inbox, &MOVE, Deadline::NEVER)? {
-            Some(MultishotItem::Bytes(mut bytes)) => {
-                let written = write_at_once(to, &bytes, len);
-                bytes.advance(*written.as_ref().unwrap_or(&0));
-                if !bytes.is_empty() {
-                    inbox.put_back(MultishotItem::Bytes(bytes));
-                }
-                match written {
-                    Err(OpError::Elapsed) => {}
-                    written => return Ok(Some(written?)),
-                }
-            }
-            // As from the kernel, the rest of a datagram is lost.
-            Some(MultishotItem::Datagram(datagram)) => {
-                match write_at_once(to, &datagram.bytes, len) {
-                    Ok(count) => return Ok(Some(count)),
-                    Err(error) => {
-                        inbox.put_back(MultishotItem::Datagram(datagram));
-                        if error != OpError::Elapsed {
-                            return Err(error.into());
-                        }
-                    }
-                }
-            }
-            Some(MultishotItem::Failed(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(connection @ MultishotItem::Connection(_)) => {
-                inbox.put_back(connection);
-                return Ok(None);
-            }
-            // The kernel has the same result.
-            Some(MultishotItem::End | MultishotItem::Ready(_)) | None => {}
-        }
-    }
-    Ok(None)
-}
-
-/// Writes up to `len` bytes to a pipe that has room; `Elapsed` if another writer was faster.
-#[track_caller]
-fn write_at_once(to: BorrowedFd<'_>, bytes: &[u8], len: usize) -> Result<usize, OpError> {
-    let len = bytes.len().min(len).min(ROOM_IN_PIPE) as u32;
-    let offset = CURRENT_POSITION;
-    let op = Op::Write { fd: raw(&to), buf: bytes.as_ptr(), len, offset };
-    let request = op::request(&MOVE, op).until(Deadline::after(Duration::ZERO));
-    // SAFETY: the bytes are borrowed for the length of this call.
-    Ok(unsafe { request.perform() }? as usize)
 }
 
 #[track_caller]

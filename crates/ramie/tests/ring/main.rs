@@ -8,5 +8,6 @@ mod file;
 mod fixed_files;
 mod leftover;
 mod leftover_readiness;
+mod leftover_shared;
 mod registered;
 mod waits;
