@@ -119,9 +119,9 @@ impl MultishotInbox {
     /// Calls `take` with the oldest item that an op left behind, and removes the item if it returns
     /// true. Returns whether there was an item.
     ///
-    /// A strand that may leave a part of an item in the inbox, or all of it, looks at it here. If it
-    /// took the item out and put it back, another strand would find nothing meanwhile, and wait in
-    /// the kernel. `take` is called under the inbox's lock, so it must not wait.
+    /// A strand that may leave a part of an item in the inbox, or all of it, looks at it here. If
+    /// it took the item out and put it back, another strand would find nothing meanwhile, and wait
+    /// in the kernel. `take` is called under the inbox's lock, so it must not wait.
     pub fn with_oldest(&self, take: &mut dyn FnMut(&mut MultishotItem) -> bool) -> bool {
         if !self.has_leftover() {
             return false;

@@ -152,7 +152,8 @@ fn receive_more(
 
 /// Moves leftover data to the pipe `to`, if there is any.
 ///
-/// The data stays in the inbox until it is in the pipe, so calls of other strands meanwhile find it.
+/// The data stays in the inbox until it is in the pipe, so calls of other strands meanwhile find
+/// it.
 #[cold]
 #[track_caller]
 pub(super) fn splice(

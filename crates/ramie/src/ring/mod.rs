@@ -32,9 +32,9 @@
 //!
 //! # Beside iterators
 //! Data and connections that an iterator over a socket ([`recv_each`], [`incoming`]) has received
-//! and the program has not taken come first in the calls above. To find them, a call that takes from
-//! a descriptor asks the kernel for the number of its socket while any such iterator exists in the
-//! process. That takes about 0.35 µs a call, where a `read` of a byte takes 1.3 µs.
+//! and the program has not taken come first in the calls above. To find them, a call that takes
+//! from a descriptor asks the kernel for the number of its socket while any such iterator exists in
+//! the process. That takes about 0.35 µs a call, where a `read` of a byte takes 1.3 µs.
 //!
 //! [`recv_each`]: crate::net::TcpStream::recv_each
 //! [`incoming`]: crate::net::TcpListener::incoming

@@ -55,8 +55,8 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Returns the number of bytes moved; 0 means the end of `from`. Without the op, the call waits
 /// until both descriptors are ready and is then made on the blocking pool, where a slow socket
 /// occupies a thread. Data that an iterator over a socket (`recv_each`) has received and the
-/// program has not taken comes first; it is copied, up to 4 KiB in one call, through a pipe that the
-/// call makes for it.
+/// program has not taken comes first; it is copied, up to 4 KiB in one call, through a pipe that
+/// the call makes for it.
 ///
 /// # Blocking
 /// Parks the strand until bytes have moved. With `SpliceFlags::NONBLOCK` it does not wait for a
