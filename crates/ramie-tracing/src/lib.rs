@@ -40,7 +40,7 @@
 //!   spans at a switch, this panics; in an event, other fibers may lose events meanwhile. To write
 //!   lines through Ramie's streams, send them to a fiber that writes.
 //! - A span whose guard is moved to another strand and dropped there stays entered on the first
-//!   strand, until that one ends.
+//!   strand, until that one ends. So layers see it exited once more than entered.
 
 #![deny(unsafe_code)]
 

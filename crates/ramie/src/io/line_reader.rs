@@ -9,6 +9,9 @@ use std::{
 /// The bytes read at once, and the size of the first buffer.
 const CHUNK: usize = 8 << 10;
 
+/// The most bytes for which the buffer gets room before they arrive.
+const MOST_EMPTY: usize = 64 << 10;
+
 /// The default limit of the bytes of a line.
 const LIMIT: usize = 64 << 10;
 
@@ -121,6 +124,7 @@ impl<R: Read> LineReader<R> {
     }
 
     /// Takes exactly `count` bytes. The limit does not apply, because the caller chooses the count.
+    /// The buffer grows as the bytes arrive, so a large count alone takes no memory.
     ///
     /// # Errors
     /// `UnexpectedEof`: the input ends before `count` bytes; nothing is taken. Those of the inner
@@ -128,7 +132,8 @@ impl<R: Read> LineReader<R> {
     #[track_caller]
     pub fn exactly(&mut self, count: usize) -> io::Result<&[u8]> {
         while self.unread.len() < count {
-            if self.fill(count - self.unread.len())? == 0 {
+            let missing = count - self.unread.len();
+            if self.fill(missing.min(MOST_EMPTY))? == 0 {
                 return Err(ended_early("as many bytes"));
             }
         }

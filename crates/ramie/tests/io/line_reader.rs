@@ -121,7 +121,9 @@ fn counts_of_bytes_are_exact_or_nothing_is_taken() {
     assert_eq!(reader.exactly(0).unwrap(), b"");
     assert!(reader.exactly(20_000).unwrap() == &text[..20_000]);
     reader.skip(10_000).unwrap();
-    assert_eq!(reader.exactly(20_001).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    for count in [20_001, isize::MAX as usize, usize::MAX] {
+        assert_eq!(reader.exactly(count).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
     assert!(reader.exactly(20_000).unwrap() == &text[30_000..]);
     reader.skip(0).unwrap();
     assert_eq!(reader.skip(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
