@@ -1,24 +1,31 @@
 //! Watching files and whole trees for changes, by inotify.
 //!
 //! The kernel watches single folders and names each by a number in its notices. This module turns
-//! notices into changes; [`folders`] records which number stands for which folder, [`tree`] finds
-//! the folders in the file system, and [`root`] is where each of their paths begins.
+//! notices into changes; [`notice`] holds both, [`folders`] records which number stands for which
+//! folder, [`tree`] finds the folders in the file system, and [`root`] is where each of their paths
+//! begins.
+//!
+//! The path of a folder is unknown while the folder is adrift (see [`tree`]). A change in it is
+//! *held* until the folders have settled, and is then reported before the changes of later notices.
 
 mod folders;
+mod notice;
 mod root;
 mod tree;
 
 use std::{
     collections::VecDeque,
-    ffi::OsString,
-    io,
+    io, mem,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
 use ramie_driver::sys::{self, Notice};
 
-use self::tree::{ReadyChanges, Tree};
+use self::{
+    notice::{Noticed, WatchNotice},
+    tree::{ReadyChanges, Tree},
+};
 use crate::{
     core::{cancel::Steps, wait::park::WaitKind},
     op::{blocking, readiness},
@@ -26,11 +33,8 @@ use crate::{
 
 static NOTICES: WaitKind = WaitKind::of_op("a descriptor to become readable");
 
-/// The most notices that are read before they are turned into changes.
-const MOST_AT_ONCE: usize = 4096;
-/// The number of notices after the first half of a rename among which the second half is searched.
-/// The second half follows directly, unless other CPUs add notices in between.
-const LARGEST_GAP: usize = 64;
+/// The number of times that more notices are read because folders are adrift.
+const MOST_REREADS: usize = 16;
 
 /// A change of a watched file, or below a watched folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,15 +117,17 @@ pub struct Watcher {
     tree: Tree,
     is_tree: bool,
     ready: ReadyChanges,
+    /// Empty between two steps.
+    held: Vec<HeldChange>,
     steps: Steps,
 }
 
-/// One notice of the kernel.
-struct WatchNotice {
-    watch: i32,
-    kind: Notice,
-    is_dir: bool,
-    name: OsString,
+/// A change that waits until it is known where its folder is.
+#[derive(Debug)]
+struct HeldChange {
+    noticed: Noticed,
+    /// The number of ready changes that are reported before it.
+    before: usize,
 }
 
 impl Watcher {
@@ -167,27 +173,20 @@ impl Watcher {
             let (queue, root) = (queue.as_fd(), root.to_owned());
             if is_tree { Tree::of_all(queue, root) } else { Tree::of_one(queue, root) }
         })?;
-        Ok(Watcher { queue, tree, is_tree, ready: VecDeque::new(), steps: Steps::Going })
+        let (ready, held) = (VecDeque::new(), Vec::new());
+        Ok(Watcher { queue, tree, is_tree, ready, held, steps: Steps::Going })
     }
 
     /// Waits for notices and translates them to changes.
     #[track_caller]
     fn collect(&mut self) -> io::Result<()> {
-        let mut notices = Vec::new();
+        let mut notices = VecDeque::new();
         let queue = self.queue.as_fd();
         // inotify's descriptor is nonblocking.
         readiness::call_until_done(&NOTICES, queue, sys::POLL_IN, true, || {
-            read(&self.queue, &mut notices)
+            notice::read(&self.queue, &mut notices)
         })?;
-        let is_cut = |notices: &Vec<WatchNotice>| {
-            // The second half of a rename may be left in the kernel's queue.
-            matches!(notices.last(), Some(WatchNotice { kind: Notice::MovedFrom(_), .. }))
-        };
-        while notices.len() < MOST_AT_ONCE || is_cut(&notices) {
-            if read(&self.queue, &mut notices).is_err() {
-                break;
-            }
-        }
+        notice::read_more(&self.queue, &mut notices);
         let looks =
             |notice: &WatchNotice| self.is_tree && notice.is_dir || notice.kind == Notice::Overflow;
         let is_long = self.tree.is_unsettled() || notices.iter().any(looks);
@@ -198,59 +197,84 @@ impl Watcher {
         Ok(())
     }
 
-    fn translate_all(&mut self, notices: Vec<WatchNotice>) {
-        let mut notices: VecDeque<_> = notices.into();
-        while let Some(this) = notices.pop_front() {
-            let second = notices.iter().take(LARGEST_GAP).position(|next| is_rename(&this, next));
-            let second = second.and_then(|at| notices.remove(at));
-            self.translate(this, second);
-        }
-        if self.tree.is_unsettled() {
+    fn translate_all(&mut self, mut notices: VecDeque<WatchNotice>) {
+        for _ in 0..=MOST_REREADS {
+            while let Some(noticed) = Noticed::take(&mut notices) {
+                self.translate(noticed);
+            }
+            if !self.tree.is_unsettled() {
+                break;
+            }
             self.tree.settle(self.queue.as_fd(), &mut self.ready);
+            if self.tree.has_adrift() {
+                // The notices that lead to these folders may have come meanwhile.
+                notice::read_more(&self.queue, &mut notices);
+            }
+            if notices.is_empty() {
+                break;
+            }
         }
+        self.report_held();
+        self.tree.end_adrift(self.queue.as_fd());
     }
 
-    fn translate(&mut self, notice: WatchNotice, second: Option<WatchNotice>) {
-        match notice.kind {
+    fn translate(&mut self, noticed: Noticed) {
+        let WatchNotice { watch, kind, ref name, .. } = noticed.first;
+        match kind {
             Notice::Overflow => self.lost(),
-            Notice::Unwatched => self.tree.ended(notice.watch),
-            Notice::MovedItself if self.tree.is_root(notice.watch) => {
+            Notice::Unwatched => self.tree.ended(watch),
+            Notice::MovedItself if self.tree.is_root(watch) => {
                 self.tree.root_moved(self.queue.as_fd(), &mut self.ready);
             }
             Notice::MovedItself => {}
             // The notice is about the folder itself; its parent reports the same.
-            _ if notice.name.is_empty() && !self.tree.is_root(notice.watch) => {}
-            Notice::Created | Notice::MovedTo(_) => self.arrived(&notice),
-            Notice::Deleted => self.left(&notice),
-            Notice::MovedFrom(_) => self.moved(&notice, second.as_ref()),
-            Notice::Modified => self.report_of(&notice, ChangeKind::Modified),
-            Notice::Written => self.report_of(&notice, ChangeKind::Written),
-            Notice::Attributes => {
-                self.report_of(&notice, ChangeKind::Attributes);
-                if notice.name.is_empty() {
-                    self.tree.links_changed(notice.watch);
-                }
-            }
+            _ if name.is_empty() && !self.tree.is_root(watch) => {}
+            _ => self.changed(noticed),
         }
-    }
-
-    /// Returns the path that a notice is about; None if its folder has left the tree.
-    fn path_of(&self, notice: &WatchNotice) -> Option<PathBuf> {
-        let mut path = self.tree.path(notice.watch)?;
-        if !notice.name.is_empty() {
-            path.push(&notice.name);
-        }
-        Some(path)
     }
 
     fn lost(&mut self) {
-        let root = self.tree.root_path().to_owned();
+        let path = self.tree.root_path().to_owned();
         self.tree.retake(self.queue.as_fd(), self.is_tree, &mut self.ready);
-        self.report(root, ChangeKind::Lost, true);
+        self.ready.push_back(Ok(Change { path, kind: ChangeKind::Lost, is_dir: true }));
+    }
+
+    /// Reports or holds a change, and looks up the folders that it concerns.
+    fn changed(&mut self, noticed: Noticed) {
+        let before = self.ready.len();
+        let change = noticed.change(&self.tree);
+        if noticed.is_adrift(&self.tree) {
+            self.look(&noticed, change.as_ref());
+            self.held.push(HeldChange { noticed, before });
+        } else {
+            self.ready.extend(change.clone().map(Ok));
+            self.look(&noticed, change.as_ref());
+        }
+    }
+
+    fn look(&mut self, noticed: &Noticed, change: Option<&Change>) {
+        let first = &noticed.first;
+        match (first.kind, &noticed.second) {
+            (Notice::MovedFrom(_), Some(second)) => {
+                if matches!(change, Some(Change { kind: ChangeKind::Renamed { .. }, .. })) {
+                    self.look_at(first);
+                    self.look_at(second);
+                } else {
+                    // One of the two folders has left the tree, or is about to.
+                    self.left(first);
+                    self.arrived(second);
+                }
+            }
+            (Notice::MovedFrom(_) | Notice::Deleted, _) => self.left(first),
+            (Notice::Created | Notice::MovedTo(_), _) => self.arrived(first),
+            (Notice::Attributes, _) if first.name.is_empty() => {
+                self.tree.links_changed(first.watch);
+            }
+            _ => {}
+        }
     }
 
     fn arrived(&mut self, notice: &WatchNotice) {
-        self.report_of(notice, ChangeKind::Created);
         if self.is_tree && notice.is_dir {
             let queue = self.queue.as_fd();
             self.tree.arrived(queue, notice.watch, &notice.name, &mut self.ready);
@@ -258,27 +282,10 @@ impl Watcher {
     }
 
     fn left(&mut self, notice: &WatchNotice) {
-        self.report_of(notice, ChangeKind::Removed);
         if notice.is_dir {
             self.tree.links_changed(notice.watch);
         }
         self.look_at(notice);
-    }
-
-    fn moved(&mut self, from: &WatchNotice, to: Option<&WatchNotice>) {
-        let Some(to) = to else { return self.left(from) };
-        match (self.path_of(from), self.path_of(to)) {
-            (Some(from_path), Some(to_path)) => {
-                self.report(to_path, ChangeKind::Renamed { from: from_path }, to.is_dir);
-                self.look_at(from);
-                self.look_at(to);
-            }
-            // One of the two folders has left the tree, or is about to.
-            _ => {
-                self.left(from);
-                self.arrived(to);
-            }
-        }
     }
 
     /// Looks up which folder now has the name in a notice.
@@ -289,14 +296,20 @@ impl Watcher {
         }
     }
 
-    fn report_of(&mut self, notice: &WatchNotice, kind: ChangeKind) {
-        if let Some(path) = self.path_of(notice) {
-            self.report(path, kind, notice.is_dir);
+    /// Puts the held changes in their places among the others. A folder that is still adrift has
+    /// left the tree.
+    fn report_held(&mut self) {
+        if self.held.is_empty() {
+            return;
         }
-    }
-
-    fn report(&mut self, path: PathBuf, kind: ChangeKind, is_dir: bool) {
-        self.ready.push_back(Ok(Change { path, kind, is_dir }));
+        let mut others = mem::take(&mut self.ready);
+        let count = others.len();
+        for HeldChange { noticed, before } in mem::take(&mut self.held) {
+            let passed = count - others.len();
+            self.ready.extend(others.drain(..before - passed));
+            self.ready.extend(noticed.change(&self.tree).map(Ok));
+        }
+        self.ready.append(&mut others);
     }
 }
 
@@ -317,19 +330,6 @@ impl Iterator for Watcher {
                 return Some(Err(error));
             }
         }
-    }
-}
-
-fn read(queue: &OwnedFd, notices: &mut Vec<WatchNotice>) -> io::Result<()> {
-    sys::inotify_read(queue, |watch, notice, is_dir, name| {
-        notices.push(WatchNotice { watch, kind: notice, is_dir, name: name.to_owned() });
-    })
-}
-
-fn is_rename(from: &WatchNotice, to: &WatchNotice) -> bool {
-    match (from.kind, to.kind) {
-        (Notice::MovedFrom(from), Notice::MovedTo(to)) => from == to,
-        _ => false,
     }
 }
 

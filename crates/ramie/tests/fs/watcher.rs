@@ -190,6 +190,36 @@ fn folders_that_swap_names_are_reported_by_their_new_paths() {
     });
 }
 
+/// The notice of the first rename is translated when the folder has its third name, so for a while
+/// the watcher does not know where the folder is.
+#[test]
+fn changes_in_a_folder_that_is_renamed_twice_are_reported() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let at = |name: &str| folder.0.join(name);
+        theirs::create_dir_all(at("first/deep")).unwrap();
+        theirs::create_dir(at("other")).unwrap();
+        theirs::write(at("first/old"), "").unwrap();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        theirs::rename(at("first"), at("second")).unwrap();
+        theirs::write(at("second/new"), "text").unwrap();
+        theirs::write(at("second/deep/new"), "text").unwrap();
+        theirs::remove_file(at("second/old")).unwrap();
+        theirs::rename(at("second/new"), at("other/new")).unwrap();
+        theirs::rename(at("second"), at("third")).unwrap();
+        for (path, kind) in [
+            ("third/new", ChangeKind::Created),
+            ("third/new", ChangeKind::Written),
+            ("third/deep/new", ChangeKind::Created),
+            ("third/old", ChangeKind::Removed),
+            ("other/new", ChangeKind::Renamed { from: at("third/new") }),
+            ("third", ChangeKind::Renamed { from: at("second") }),
+        ] {
+            until(&mut watcher, &at(path), &kind);
+        }
+    });
+}
+
 /// A folder is filled under a temporary name and then renamed, so that it appears complete.
 #[test]
 fn a_folder_that_is_renamed_before_it_was_seen_is_watched() {

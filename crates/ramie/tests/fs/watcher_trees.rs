@@ -226,31 +226,60 @@ fn a_tree_that_changes_while_it_is_looked_at_is_watched_in_the_end() {
     }
 }
 
+/// The number of events that the kernel keeps; None if they are too many for a test.
+fn events_kept() -> Option<usize> {
+    let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let kept = kept.trim().parse().unwrap();
+    if kept > 20_000 {
+        common::skipped(format_args!("the kernel keeps {kept} events"));
+        return None;
+    }
+    Some(kept)
+}
+
+/// Causes some more events in a folder than a number. Consecutive events differ, because the kernel
+/// drops an event that equals the previous one.
+fn cause_events(folder: &Path, count: usize) {
+    let (one, other) = (folder.join("one"), folder.join("other"));
+    fs::write(&one, "").unwrap();
+    // Two events each.
+    for _ in 0..=count / 4 {
+        fs::rename(&one, &other).unwrap();
+        fs::rename(&other, &one).unwrap();
+    }
+}
+
 /// More events happen than the kernel keeps.
 #[test]
 fn a_tree_is_watched_after_changes_were_lost() {
-    let kept = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
-    let kept: usize = kept.trim().parse().unwrap();
-    if kept > 20_000 {
-        return common::skipped(format_args!("the kernel keeps {kept} events"));
-    }
+    let Some(kept) = events_kept() else { return };
     let ground = Ground::new();
     fs::create_dir_all(ground.tree.join("a/b/c")).unwrap();
     fs::create_dir_all(ground.tree.join("d/e")).unwrap();
     let mut watcher = Watcher::tree(&ground.tree).unwrap();
-    let (one, other) = (ground.tree.join("one"), ground.tree.join("other"));
-    fs::write(&one, "").unwrap();
-    // Two events each. Consecutive events differ, because the kernel drops an event that equals the
-    // previous one.
-    for _ in 0..=kept / 4 {
-        fs::rename(&one, &other).unwrap();
-        fs::rename(&other, &one).unwrap();
-    }
+    cause_events(&ground.tree, kept);
     fs::rename(ground.tree.join("a"), ground.tree.join("d/e/f")).unwrap();
     fs::create_dir_all(ground.tree.join("new/er")).unwrap();
     fs::create_dir_all(ground.tree.join("d/e/f/b/new")).unwrap();
     fs::rename(ground.tree.join("d"), ground.tree.join("a")).unwrap();
     fs::rename(ground.tree.join("a/e/f/b/c"), ground.outside.join("c")).unwrap();
+    let (_, has_lost) = catch_up(&mut watcher, &ground.tree);
+    assert!(has_lost, "this test is about changes that are lost");
+    check(&mut watcher, &ground, "after the loss");
+}
+
+/// The watcher has read that a folder left its place, but not where it went.
+#[test]
+fn a_folder_is_watched_after_the_notice_of_its_new_place_was_lost() {
+    let Some(kept) = events_kept() else { return };
+    let ground = Ground::new();
+    fs::create_dir_all(ground.tree.join("a/b")).unwrap();
+    let mut watcher = Watcher::tree(&ground.tree).unwrap();
+    cause_events(&ground.tree, kept - 100);
+    fs::rename(ground.tree.join("a"), ground.tree.join("c")).unwrap();
+    cause_events(&ground.tree, 100);
+    fs::rename(ground.tree.join("c"), ground.tree.join("d")).unwrap();
+    fs::create_dir_all(ground.tree.join("d/b/new/er")).unwrap();
     let (_, has_lost) = catch_up(&mut watcher, &ground.tree);
     assert!(has_lost, "this test is about changes that are lost");
     check(&mut watcher, &ground, "after the loss");

@@ -49,6 +49,15 @@ impl Folders {
         self.doubtful.is_empty() && self.adrift.is_empty()
     }
 
+    pub(super) fn has_adrift(&self) -> bool {
+        !self.adrift.is_empty()
+    }
+
+    /// Whether a known folder is adrift, or below one that is.
+    pub(super) fn is_adrift(&self, number: Number) -> bool {
+        self.has_adrift() && self.contains(number) && !self.is_below(number, self.root)
+    }
+
     pub(super) fn contains(&self, number: Number) -> bool {
         self.known.contains_key(&number)
     }
@@ -161,6 +170,11 @@ impl Folders {
             folder.is_listed = false;
             numbers.extend(folder.folders.values());
         }
+    }
+
+    /// Marks all folders as not listed, also those that are adrift: one of them may be found again.
+    pub(super) fn forget_all_listings(&mut self) {
+        self.known.values_mut().for_each(|folder| folder.is_listed = false);
     }
 
     /// Forgets the folders that are adrift, with those below them, and returns their numbers.

@@ -16,8 +16,8 @@
 //!    again when all notices read so far are translated.
 //! 3. A folder has left its parent, and it is not known yet whether it has another parent in the
 //!    tree. The folder and all folders below it are *adrift* until all notices read so far are
-//!    translated. A folder that is adrift then has left the tree, and its watch ends; if it comes
-//!    back, it counts as new.
+//!    translated, and the kernel has no more. A folder that is adrift then has left the tree, and
+//!    its watch ends; if it comes back, it counts as new.
 //!
 //! *Why each path becomes right*: the place of a folder was right when the tree looked at it. Each
 //! later move adds notices for the old and for the new parent, which are both watched, and each
@@ -103,6 +103,15 @@ impl Tree {
     /// Whether [`settle`](Self::settle) has something to do.
     pub(super) fn is_unsettled(&self) -> bool {
         !self.folders.is_settled()
+    }
+
+    /// Whether a folder of the tree is adrift, or below one that is.
+    pub(super) fn is_adrift(&self, number: Number) -> bool {
+        self.folders.is_adrift(number)
+    }
+
+    pub(super) fn has_adrift(&self) -> bool {
+        self.folders.has_adrift()
     }
 
     /// Returns the path by which a watched folder is reported; None if it is adrift, or not
@@ -286,9 +295,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Lists doubtful folders, and ends the watches of folders that have left the tree. Repeats
-    /// while each round settles at least one folder. If the tree keeps changing, the remaining
-    /// folders wait for the notices of these changes.
+    /// Lists doubtful folders. Repeats while each round settles at least one folder. If the tree
+    /// keeps changing, the remaining folders wait for the notices of these changes.
     pub(super) fn settle(&mut self, queue: BorrowedFd<'_>, ready: &mut ReadyChanges) {
         for round in 1.. {
             let doubtful = std::mem::take(&mut self.folders.doubtful);
@@ -300,6 +308,10 @@ impl Tree {
                 break;
             }
         }
+    }
+
+    /// Ends the watches of the folders that are adrift, because they have left the tree.
+    pub(super) fn end_adrift(&mut self, queue: BorrowedFd<'_>) {
         for number in self.folders.take_adrift() {
             // The root may lie in it by now. Otherwise it fails if the watch has ended already.
             if !self.root.is_above(number) {
@@ -323,9 +335,10 @@ impl Tree {
             return self.folders.clear();
         }
         if is_tree {
-            self.folders.forget_listings(self.root.number());
+            self.folders.forget_all_listings();
             self.list_new(queue, self.root.number(), Entries::Silent, ready);
             self.settle(queue, ready);
+            self.end_adrift(queue);
         }
     }
 }
