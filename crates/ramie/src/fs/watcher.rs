@@ -5,8 +5,9 @@
 //! folder, [`tree`] finds the folders in the file system, and [`root`] is where each of their paths
 //! begins.
 //!
-//! The path of a folder is unknown while the folder is adrift (see [`tree`]). A change in it is
-//! *held* until the folders have settled, and is then reported before the changes of later notices.
+//! The path of a folder is unknown while the folder is adrift, and may be wrong below a doubtful one
+//! (see [`tree`]). A change in it is *held* until the folders have settled, and is then reported
+//! before the changes of later notices.
 
 mod folders;
 mod notice;
@@ -33,7 +34,7 @@ use crate::{
 
 static NOTICES: WaitKind = WaitKind::of_op("a descriptor to become readable");
 
-/// The number of times that more notices are read because folders are adrift.
+/// The number of times that more notices are read because the tree is not settled.
 const MOST_REREADS: usize = 16;
 
 /// A change of a watched file, or below a watched folder.
@@ -206,7 +207,7 @@ impl Watcher {
                 break;
             }
             self.tree.settle(self.queue.as_fd(), &mut self.ready);
-            if self.tree.has_adrift() {
+            if self.tree.is_unsettled() {
                 // The notices that lead to these folders may have come meanwhile.
                 notice::read_more(&self.queue, &mut notices);
             }
@@ -243,7 +244,7 @@ impl Watcher {
     fn changed(&mut self, noticed: Noticed) {
         let before = self.ready.len();
         let change = noticed.change(&self.tree);
-        if noticed.is_adrift(&self.tree) {
+        if noticed.is_uncertain(&self.tree) {
             self.look(&noticed, change.as_ref());
             self.held.push(HeldChange { noticed, before });
         } else {
@@ -307,7 +308,13 @@ impl Watcher {
         for HeldChange { noticed, before } in mem::take(&mut self.held) {
             let passed = count - others.len();
             self.ready.extend(others.drain(..before - passed));
-            self.ready.extend(noticed.change(&self.tree).map(Ok));
+            let change = noticed.change(&self.tree);
+            let is_new = matches!(change, Some(Change { kind: ChangeKind::Created, .. }));
+            self.ready.extend(change.map(Ok));
+            if let (true, Some(second)) = (is_new, &noticed.second) {
+                // Its old place has left the tree, so all entries in it are new, too.
+                self.arrived(second);
+            }
         }
         self.ready.append(&mut others);
     }

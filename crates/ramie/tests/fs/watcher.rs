@@ -220,6 +220,24 @@ fn changes_in_a_folder_that_is_renamed_twice_are_reported() {
     });
 }
 
+/// When the notice of the move is translated, both parents have other names already, so for a while
+/// the watcher has the folder in its old place.
+#[test]
+fn changes_in_a_folder_whose_parents_are_renamed_after_its_move_are_reported() {
+    everywhere(|| {
+        let folder = Folder::new();
+        let at = |name: &str| folder.0.join(name);
+        theirs::create_dir_all(at("old/one")).unwrap();
+        theirs::create_dir(at("new")).unwrap();
+        let mut watcher = Watcher::tree(&folder.0).unwrap();
+        theirs::rename(at("old/one"), at("new/two")).unwrap();
+        theirs::rename(at("old"), at("older")).unwrap();
+        theirs::rename(at("new"), at("newer")).unwrap();
+        theirs::write(at("newer/two/file"), "").unwrap();
+        until(&mut watcher, &at("newer/two/file"), &ChangeKind::Created);
+    });
+}
+
 /// A folder is filled under a temporary name and then renamed, so that it appears complete.
 #[test]
 fn a_folder_that_is_renamed_before_it_was_seen_is_watched() {

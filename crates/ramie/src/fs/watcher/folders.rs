@@ -49,13 +49,15 @@ impl Folders {
         self.doubtful.is_empty() && self.adrift.is_empty()
     }
 
-    pub(super) fn has_adrift(&self) -> bool {
-        !self.adrift.is_empty()
-    }
-
-    /// Whether a known folder is adrift, or below one that is.
-    pub(super) fn is_adrift(&self, number: Number) -> bool {
-        self.has_adrift() && self.contains(number) && !self.is_below(number, self.root)
+    /// Whether the path of a known folder is unknown or may be wrong, because a folder on it is
+    /// adrift, or a folder above is doubtful.
+    pub(super) fn is_uncertain(&self, number: Number) -> bool {
+        if self.is_settled() || !self.contains(number) {
+            return false;
+        }
+        let parent = |at: &Number| self.known.get(at).and_then(|folder| folder.parent);
+        let above = || std::iter::successors(parent(&number), parent);
+        !self.is_below(number, self.root) || above().any(|at| self.doubtful.contains(&at))
     }
 
     pub(super) fn contains(&self, number: Number) -> bool {

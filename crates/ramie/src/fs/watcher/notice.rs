@@ -63,12 +63,12 @@ impl Noticed {
         Some(Noticed { first, second })
     }
 
-    /// Whether a path of the change is unknown, because its folder is adrift.
-    pub(super) fn is_adrift(&self, tree: &Tree) -> bool {
+    /// Whether a path of the change is unknown, or may be wrong.
+    pub(super) fn is_uncertain(&self, tree: &Tree) -> bool {
         [Some(&self.first), self.second.as_ref()]
             .into_iter()
             .flatten()
-            .any(|notice| tree.is_adrift(notice.watch))
+            .any(|notice| tree.is_uncertain(notice.watch))
     }
 
     /// Returns the change, of which a part may be outside the tree.

@@ -22,7 +22,8 @@
 //! *Why each path becomes right*: the place of a folder was right when the tree looked at it. Each
 //! later move adds notices for the old and for the new parent, which are both watched, and each
 //! notice makes the tree look again. If the tree cannot look, the parent becomes doubtful, and is
-//! listed once the paths of all folders above it are right.
+//! listed once the paths of all folders above it are right. Until then, the places of the folders
+//! in it may be wrong, so changes below them wait ([`Tree::is_uncertain`]).
 
 use std::{
     collections::VecDeque,
@@ -105,13 +106,9 @@ impl Tree {
         !self.folders.is_settled()
     }
 
-    /// Whether a folder of the tree is adrift, or below one that is.
-    pub(super) fn is_adrift(&self, number: Number) -> bool {
-        self.folders.is_adrift(number)
-    }
-
-    pub(super) fn has_adrift(&self) -> bool {
-        self.folders.has_adrift()
+    /// Whether the path of a watched folder is unknown or may be wrong until the tree is settled.
+    pub(super) fn is_uncertain(&self, number: Number) -> bool {
+        self.folders.is_uncertain(number)
     }
 
     /// Returns the path by which a watched folder is reported; None if it is adrift, or not
