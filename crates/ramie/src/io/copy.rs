@@ -15,8 +15,8 @@
 //! As std's: if the kernel cannot copy between these files, the copy continues by reads and writes
 //! ([`unless_unsuited`]). Any other error ends the copy, because a read would take bytes from the
 //! source that cannot be written. For the same reason the target is checked for being writable
-//! before bytes are read from a pipe or a socket ([`CopySink::check`]), and a file's position is
-//! put back to the end of the written bytes.
+//! before bytes are read from a pipe or a socket ([`CopySink::check`]), unless the source has ended,
+//! and a file's position is put back to the end of the written bytes.
 #![allow(unsafe_code)]
 
 use std::{
@@ -115,10 +115,15 @@ where
 {
     let mut buffer = vec![0; BUFFER];
     loop {
-        if let (Some(CopySource::Pipe(_) | CopySource::Socket), Some(to)) =
+        if let (Some(from @ (CopySource::Pipe(_) | CopySource::Socket(_))), Some(to)) =
             (CopySource::of(reader), CopySink::of(writer))
+            && let Err(error) = to.check()
         {
-            to.check()?;
+            return match from.needs_no_sink(&to) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(error),
+                Err(error) => Err(cancel::after(error, *copied as usize, &[])),
+            };
         }
         let count = match reader.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -254,7 +259,7 @@ fn wait(fd: BorrowedFd<'_>, events: u32, deadline: Deadline) -> io::Result<()> {
 enum CopySource<'a> {
     File(&'a File),
     Pipe(&'a PipeReader),
-    Socket,
+    Socket(&'a Socket),
 }
 
 enum CopySink<'a> {
@@ -268,8 +273,28 @@ impl<'a> CopySource<'a> {
         seen_as::<R, File>(reader)
             .map(CopySource::File)
             .or_else(|| seen_as::<R, PipeReader>(reader).map(CopySource::Pipe))
-            .or_else(|| seen_as::<R, TcpStream>(reader).map(|_| CopySource::Socket))
-            .or_else(|| seen_as::<R, UnixStream>(reader).map(|_| CopySource::Socket))
+            .or_else(|| seen_as::<R, TcpStream>(reader).map(|s| CopySource::Socket(s.socket())))
+            .or_else(|| seen_as::<R, UnixStream>(reader).map(|s| CopySource::Socket(s.socket())))
+    }
+
+    /// Whether the source is at its end, so a sink that cannot be written is no failure. (The
+    /// splice by which std copies from or to a pipe checks the sink first, unless it is a socket.)
+    #[track_caller]
+    fn needs_no_sink(&self, sink: &CopySink<'_>) -> io::Result<bool> {
+        match (self, sink) {
+            (CopySource::Pipe(from), CopySink::Socket(_)) => {
+                let ready = sys::poll_now(from, sys::POLL_IN)?;
+                Ok(ready & (sys::POLL_IN | sys::POLL_HUP) == sys::POLL_HUP)
+            }
+            (CopySource::Socket(from), CopySink::Socket(_) | CopySink::File(_)) => {
+                match from.receive(&mut [0], sys::MSG_PEEK | sys::MSG_DONTWAIT) {
+                    Ok(count) => Ok(count == 0),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(false),
+        }
     }
 }
 

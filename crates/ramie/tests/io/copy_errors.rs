@@ -115,7 +115,51 @@ macro_rules! copies {
                 drop(theirs);
                 let copied = io::copy(&mut ours, &mut pipe_without_reader());
                 tell("socket to pipe", copied, rest(ours));
+                tell_of_ended_sources(&mut tell, &target);
                 told
+            }
+
+            fn ended_pipe() -> PipeReader {
+                io::pipe().unwrap().0
+            }
+
+            fn ended_socket() -> UnixStream {
+                UnixStream::pair().unwrap().0
+            }
+
+            /// Tells of copies from streams that have no byte left, to sinks that cannot be written.
+            fn tell_of_ended_sources(
+                tell: &mut impl FnMut(&str, io::Result<u64>, usize),
+                target: &dyn Fn() -> File,
+            ) {
+                let gone = ended_socket;
+                let shut_down = || {
+                    let (socket, peer) = UnixStream::pair().unwrap();
+                    socket.shutdown(Shutdown::Write).unwrap();
+                    (socket, peer)
+                };
+                let copied = io::copy(&mut ended_pipe(), &mut shut_down().0);
+                tell("ended pipe to socket that was shut down", copied, 0);
+                let copied = io::copy(&mut ended_socket(), &mut shut_down().0);
+                tell("ended socket to socket that was shut down", copied, 0);
+                let copied = io::copy(&mut ended_pipe(), &mut gone());
+                tell("ended pipe to socket without peer", copied, 0);
+                let copied = io::copy(&mut ended_socket(), &mut gone());
+                tell("ended socket to socket without peer", copied, 0);
+                let copied = io::copy(&mut ended_pipe(), &mut target());
+                tell("ended pipe to read-only file", copied, 0);
+                let copied = io::copy(&mut ended_socket(), &mut target());
+                tell("ended socket to read-only file", copied, 0);
+                let copied = io::copy(&mut ended_pipe(), &mut pipe_without_reader());
+                tell("ended pipe to pipe", copied, 0);
+                let copied = io::copy(&mut ended_socket(), &mut pipe_without_reader());
+                tell("ended socket to pipe", copied, 0);
+                let (mut source, peer) = UnixStream::pair().unwrap();
+                peer.set_read_timeout(None).unwrap();
+                (&peer).write_all(&SOME).unwrap();
+                drop(peer);
+                source.read_exact(&mut [0; 5000]).unwrap();
+                tell("socket read to its end", io::copy(&mut source, &mut gone()), rest(source));
             }
 
             /// std copies to devices by way of a buffer, of which it loses the rest.
