@@ -5,9 +5,9 @@
 //! folder, [`tree`] finds the folders in the file system, and [`root`] is where each of their paths
 //! begins.
 //!
-//! The path of a folder is unknown while the folder is adrift, and may be wrong below a doubtful one
-//! (see [`tree`]). A change in it is *held* until the folders have settled, and is then reported
-//! before the changes of later notices.
+//! The path of a folder is unknown while the folder is adrift, and may be wrong below a doubtful
+//! folder (see [`tree`]). A change in it is *held* until the folders have settled, and is then
+//! reported before the changes of later notices.
 
 mod folders;
 mod notice;

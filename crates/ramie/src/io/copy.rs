@@ -15,8 +15,8 @@
 //! As std's: if the kernel cannot copy between these files, the copy continues by reads and writes
 //! ([`unless_unsuited`]). Any other error ends the copy, because a read would take bytes from the
 //! source that cannot be written. For the same reason the target is checked for being writable
-//! before bytes are read from a pipe or a socket ([`CopySink::check`]), unless the source has ended,
-//! and a file's position is put back to the end of the written bytes.
+//! before bytes are read from a pipe or a socket ([`CopySink::check`]), unless the source has
+//! ended; and a file's position is put back to the end of the written bytes.
 #![allow(unsafe_code)]
 
 use std::{

@@ -127,7 +127,7 @@ macro_rules! copies {
                 UnixStream::pair().unwrap().0
             }
 
-            /// Tells of copies from streams that have no byte left, to sinks that cannot be written.
+            /// Tells of copies from streams without a byte left, to sinks that cannot be written.
             fn tell_of_ended_sources(
                 tell: &mut impl FnMut(&str, io::Result<u64>, usize),
                 target: &dyn Fn() -> File,
