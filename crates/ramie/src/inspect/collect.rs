@@ -43,18 +43,18 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
             if count % STRIDE == 0 || strand.frames.is_some() {
                 turn.yield_if_long();
             }
-            if is_unwanted() {
+            if is_unwanted() || !options.has_backtraces {
                 strand.frames = None;
             }
             dump.strands.push(of_strand(strand, place));
         }
         dump.backtraces_left_out += worker.tally.left_out;
-        if !is_root_known {
+        if !is_root_known && options.is_wanted(worker.root) {
             dump.strands.extend(of_root(&worker, place));
         }
         dump.workers.push(of_worker(worker));
     }
-    add_unstarted(&mut dump, &mut turn);
+    add_unstarted(&mut dump, &mut turn, options);
     dump.took = start.elapsed();
     dump
 }
@@ -62,30 +62,41 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
 impl DumpOptions {
     fn question(&self) -> Question {
         let has_frames = self.has_backtraces && unwind::IS_AVAILABLE;
-        if has_frames { Question::Frames } else { Question::Strands }
+        match self.only {
+            Some(id) => Question::FramesOf(IdSet::from_iter([id])),
+            None if has_frames => Question::Frames,
+            None => Question::Strands,
+        }
+    }
+
+    fn is_wanted(&self, id: u64) -> bool {
+        self.only.is_none_or(|only| only.as_u64() == id)
     }
 }
 
 impl WorkerFacts {
     /// Whether it belongs to a runtime, or to a thread that is a strand. The small worker of a
     /// thread that is in `run` has neither.
-    fn is_worth_a_line(&self) -> bool {
+    pub(super) fn is_worth_a_line(&self) -> bool {
         self.index.is_some() || self.root != 0 || self.fibers > 0 || !self.strands.is_empty()
     }
 }
 
-fn of_worker(worker: WorkerFacts) -> WorkerDump {
-    let status = match worker.answer {
+pub(super) fn status_of(answer: WorkerAnswer) -> WorkerStatus {
+    match answer {
         WorkerAnswer::Complete => WorkerStatus::Complete,
         WorkerAnswer::NotInLoop => WorkerStatus::OutsideLoop,
         WorkerAnswer::Silent => WorkerStatus::Silent,
-    };
+    }
+}
+
+fn of_worker(worker: WorkerFacts) -> WorkerDump {
     WorkerDump {
         index: worker.index,
         thread_name: worker.thread_name,
         thread_id: worker.thread_id,
         fibers: worker.fibers,
-        status,
+        status: status_of(worker.answer),
     }
 }
 
@@ -114,14 +125,14 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
     }
 }
 
-fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn) {
+fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn, options: &DumpOptions) {
     let mut started = IdSet::with_capacity_and_hasher(dump.strands.len(), Default::default());
     for strands in dump.strands.chunks(STRIDE) {
         turn.yield_if_long();
         started.extend(strands.iter().map(|strand| strand.id));
     }
     visit_unstarted(|id, location| {
-        if !started.contains(&id) {
+        if !started.contains(&id) && options.is_wanted(id.as_u64()) {
             let spawned_at = Some(location.into());
             let strand = empty(id, StrandState::NotStarted);
             dump.strands.push(StrandDump { spawned_at, ..strand });
@@ -129,7 +140,7 @@ fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn) {
     });
 }
 
-fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {
+pub(super) fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {
     let state = match &facts.wait {
         _ if facts.is_running => StrandState::Running,
         Some(_) => StrandState::Waiting,

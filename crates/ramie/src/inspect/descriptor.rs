@@ -11,7 +11,7 @@ use std::{
 
 use ramie_driver::sys;
 
-use super::dump::{Dump, WaitTarget};
+use super::dump::{Dump, StrandDump, WaitTarget};
 
 impl Dump {
     /// Looks up the peers of sockets and the paths of files that strands wait for. A descriptor
@@ -19,12 +19,16 @@ impl Dump {
     ///
     /// `Display` looks up the descriptors that have no name by itself.
     pub fn name_descriptors(&mut self) {
-        let mut names = HashMap::new();
-        for strand in &mut self.strands {
-            let target = strand.wait.as_mut().map(|wait| &mut wait.target);
-            if let Some(WaitTarget::Descriptor { fd, name, .. }) = target {
-                *name = names.entry(*fd).or_insert_with(|| name_of(*fd)).clone();
-            }
+        name_descriptors_of(&mut self.strands);
+    }
+}
+
+pub(super) fn name_descriptors_of(strands: &mut [StrandDump]) {
+    let mut names = HashMap::new();
+    for strand in strands {
+        let target = strand.wait.as_mut().map(|wait| &mut wait.target);
+        if let Some(WaitTarget::Descriptor { fd, name, .. }) = target {
+            *name = names.entry(*fd).or_insert_with(|| name_of(*fd)).clone();
         }
     }
 }

@@ -118,6 +118,13 @@ impl<'a> StrandTree<'a> {
         Ok(())
     }
 
+    fn name_of(&self, id: &FiberId) -> String {
+        match self.places.get(id) {
+            Some(place) => Label(&self.dump.strands[*place]).to_string(),
+            None => format!("strand {id}, which is not in this dump"),
+        }
+    }
+
     fn write_strand(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -129,7 +136,7 @@ impl<'a> StrandTree<'a> {
         match (strand.state, &strand.wait) {
             (StrandState::Waiting, Some(wait)) => {
                 f.write_str(" waits for ")?;
-                self.write_purpose(f, wait)?;
+                write_purpose(f, wait, &|id| self.name_of(id))?;
                 write!(f, " since {}", Short(wait.since))?;
                 if let Some(left) = wait.left {
                     write!(f, ", for {} at most", Short(left))?;
@@ -185,39 +192,6 @@ impl<'a> StrandTree<'a> {
         }
         Ok(())
     }
-
-    /// Writes the purpose of a wait, with the object's name.
-    fn write_purpose(&self, f: &mut fmt::Formatter<'_>, wait: &WaitDump) -> fmt::Result {
-        let purpose = wait.purpose;
-        let strand = |id: &FiberId| match self.places.get(id) {
-            Some(place) => Label(&self.dump.strands[*place]).to_string(),
-            None => format!("strand {id}, which is not in this dump"),
-        };
-        match &wait.target {
-            WaitTarget::None => f.write_str(purpose),
-            WaitTarget::Descriptor { fd, offset, name } => {
-                let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
-                let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
-                write!(f, "{purpose} (fd {fd}: {name}{offset})")
-            }
-            WaitTarget::Mutex { address, owner: Some(owner) } => {
-                write!(f, "{purpose} ({address:#x}, held by {})", strand(owner))
-            }
-            WaitTarget::RwLock { address, writer: Some(writer), .. } => {
-                write!(f, "{purpose} ({address:#x}, held by {} to write)", strand(writer))
-            }
-            WaitTarget::RwLock { address, readers, .. } if *readers > 0 => {
-                write!(f, "{purpose} ({address:#x}, held to read, {readers} times)")
-            }
-            WaitTarget::Mutex { address, .. }
-            | WaitTarget::RwLock { address, .. }
-            | WaitTarget::Channel { address }
-            | WaitTarget::Object { address }
-            | WaitTarget::Scope { address } => write!(f, "{purpose} ({address:#x})"),
-            WaitTarget::Select { arms } => write!(f, "{purpose} ({arms} arms)"),
-            WaitTarget::Strand { id } => write!(f, "{purpose} ({})", strand(id)),
-        }
-    }
 }
 
 /// The depth from which strands are not indented further.
@@ -227,16 +201,69 @@ const INDENTS: &str = match std::str::from_utf8(&[b' '; 2 * MOST_INDENTS]) {
     Err(_) => unreachable!(),
 };
 
+/// Writes the purpose of a wait, with the object's name; `strand` names strands.
+pub(super) fn write_purpose(
+    f: &mut fmt::Formatter<'_>,
+    wait: &WaitDump,
+    strand: &dyn Fn(&FiberId) -> String,
+) -> fmt::Result {
+    let purpose = wait.purpose;
+    match &wait.target {
+        WaitTarget::None => f.write_str(purpose),
+        WaitTarget::Descriptor { fd, offset, name } => {
+            let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
+            let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
+            write!(f, "{purpose} (fd {fd}: {name}{offset})")
+        }
+        WaitTarget::Mutex { address, owner: Some(owner) } => {
+            write!(f, "{purpose} ({address:#x}, held by {})", strand(owner))
+        }
+        WaitTarget::RwLock { address, writer: Some(writer), .. } => {
+            write!(f, "{purpose} ({address:#x}, held by {} to write)", strand(writer))
+        }
+        WaitTarget::RwLock { address, readers, .. } if *readers > 0 => {
+            write!(f, "{purpose} ({address:#x}, held to read, {readers} times)")
+        }
+        WaitTarget::Mutex { address, .. }
+        | WaitTarget::RwLock { address, .. }
+        | WaitTarget::Channel { address }
+        | WaitTarget::Object { address }
+        | WaitTarget::Scope { address } => write!(f, "{purpose} ({address:#x})"),
+        WaitTarget::Select { arms } => write!(f, "{purpose} ({arms} arms)"),
+        WaitTarget::Strand { id } => write!(f, "{purpose} ({})", strand(id)),
+    }
+}
+
 /// A strand, as texts name it.
-struct Label<'a>(&'a StrandDump);
+pub(super) struct Label<'a>(pub(super) &'a StrandDump);
 
 impl fmt::Display for Label<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let noun = if self.0.id.is_thread() { "thread" } else { "fiber" };
         match &self.0.name {
-            Some(name) => write!(f, "{noun} '{name}' ({})", self.0.id),
+            Some(name) => write!(f, "{noun} '{}' ({})", Visible(name), self.0.id),
             None => write!(f, "{noun} {}", self.0.id),
         }
+    }
+}
+
+/// A name without characters that would control a terminal or reorder the line: names are chosen by
+/// the program, which may have taken them from a request.
+pub(super) struct Visible<'a>(pub(super) &'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_hidden = |c: char| {
+            let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
+            c.is_control() || reorders || matches!(c, '\u{2066}'..='\u{2069}')
+        };
+        for (at, part) in self.0.split(is_hidden).enumerate() {
+            if at > 0 {
+                f.write_str("\u{fffd}")?;
+            }
+            f.write_str(part)?;
+        }
+        Ok(())
     }
 }
 
@@ -258,7 +285,7 @@ impl fmt::Display for CancelDump {
 }
 
 /// A number of things, with the noun in the singular: `1 worker`, `2 workers`.
-struct Quantified(u64, &'static str);
+pub(super) struct Quantified(pub(super) u64, pub(super) &'static str);
 
 impl fmt::Display for Quantified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -268,7 +295,7 @@ impl fmt::Display for Quantified {
 }
 
 /// A time in the unit that suits it.
-struct Short(Duration);
+pub(super) struct Short(pub(super) Duration);
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -278,12 +278,15 @@ impl serde::Serialize for FiberId {
 }
 
 #[cfg(feature = "serde")]
-fn ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn ms<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(duration.as_millis() as u64)
 }
 
 #[cfg(feature = "serde")]
-fn maybe_ms<S: serde::Serializer>(
+pub(super) fn maybe_ms<S: serde::Serializer>(
     duration: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

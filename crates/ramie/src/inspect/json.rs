@@ -1,10 +1,10 @@
-//! The JSON of a dump, the same as that of `serde_json` with the feature `serde`. A program that
+//! The JSON of dumps and summaries, the same as that of `serde_json` with the feature `serde`. A program that
 //! does not have this feature can be asked for JSON from outside, too.
 
 use std::{fmt::Write, time::Duration};
 
 use super::{
-    BacktraceFrame,
+    BacktraceFrame, StallSummary, StateCounts, Summary, WaitPlace, WorkerSummary,
     dump::{
         CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
         WorkerDump, WorkerStatus,
@@ -21,6 +21,30 @@ impl Dump {
             object.list("workers", &self.workers, worker);
             object.list("strands", &self.strands, strand);
             object.number("backtraces_left_out", Some(self.backtraces_left_out));
+            object.ms("took_ms", Some(self.took));
+        });
+        out
+    }
+}
+
+impl Summary {
+    /// Writes the summary as JSON: one object, whose members are the fields of [`Summary`]. The
+    /// times `at_us` and `cpu_us` are in microseconds, others in milliseconds.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        object(&mut out, |object| {
+            object.number("process", Some(self.process));
+            object.us("at_us", Some(self.at));
+            object.list("workers", &self.workers, worker_summary);
+            object.object("states", Some(&self.states), states);
+            object.list("places", &self.places, place);
+            object.number("waiting_elsewhere", Some(self.waiting_elsewhere));
+            object.list("slowest", &self.slowest, strand);
+            object.list("stalls", &self.stalls, stall);
+            object.number("spawned", Some(self.spawned));
+            object.number("ended", Some(self.ended));
+            object.number("resumed", Some(self.resumed));
             object.ms("took_ms", Some(self.took));
         });
         out
@@ -63,6 +87,10 @@ impl Object<'_> {
 
     fn ms(&mut self, key: &str, value: Option<Duration>) {
         self.number(key, value.map(|value| value.as_millis() as u64));
+    }
+
+    fn us(&mut self, key: &str, value: Option<Duration>) {
+        self.number(key, value.map(|value| value.as_micros() as u64));
     }
 
     fn text(&mut self, key: &str, value: Option<&str>) {
@@ -124,12 +152,51 @@ fn worker(object: &mut Object<'_>, worker: &WorkerDump) {
     object.text("thread_name", worker.thread_name.as_deref());
     object.number("thread_id", Some(worker.thread_id));
     object.number("fibers", Some(worker.fibers));
-    let status = match worker.status {
+    object.text("status", Some(status(worker.status)));
+}
+
+fn status(status: WorkerStatus) -> &'static str {
+    match status {
         WorkerStatus::Complete => "complete",
         WorkerStatus::OutsideLoop => "outside_loop",
         WorkerStatus::Silent => "silent",
-    };
-    object.text("status", Some(status));
+    }
+}
+
+fn worker_summary(object: &mut Object<'_>, worker: &WorkerSummary) {
+    object.number("index", worker.index);
+    object.text("thread_name", worker.thread_name.as_deref());
+    object.number("thread_id", Some(worker.thread_id));
+    object.text("status", Some(status(worker.status)));
+    object.number("fibers", Some(worker.fibers));
+    object.number("runnable", Some(worker.runnable));
+    object.number("waiting", Some(worker.waiting));
+    object.number("run_queue", worker.run_queue);
+    object.us("cpu_us", worker.cpu);
+}
+
+fn states(object: &mut Object<'_>, states: &StateCounts) {
+    object.number("not_started", Some(states.not_started));
+    object.number("running", Some(states.running));
+    object.number("runnable", Some(states.runnable));
+    object.number("waiting", Some(states.waiting));
+}
+
+fn place(object: &mut Object<'_>, place: &WaitPlace) {
+    object.text("purpose", Some(place.purpose));
+    object.object("location", Some(&place.location), location);
+    object.number("strands", Some(place.strands));
+    object.ms("longest_ms", Some(place.longest));
+}
+
+fn stall(object: &mut Object<'_>, stall: &StallSummary) {
+    object.ms("ago_ms", Some(stall.ago));
+    object.text("fiber", Some(&stall.fiber));
+    object.number("worker", Some(stall.worker));
+    object.ms("lasted_ms", Some(stall.lasted));
+    object.number("has_ended", Some(stall.has_ended));
+    object.text("cause", Some(&stall.cause));
+    object.text("closure", Some(stall.closure));
 }
 
 fn strand(object: &mut Object<'_>, strand: &StrandDump) {

@@ -5,7 +5,7 @@
 //!
 //! # Protocol on the socket
 //! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
-//! third word, or `metrics`. The process answers `ok LENGTH`, a line break and that many bytes, or
+//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`. The process answers `ok LENGTH`, a line break and that many bytes, or
 //! `error TEXT` and a line break, and closes the connection. So a client notices an answer that was
 //! cut off.
 //!
@@ -43,11 +43,12 @@ use ramie_driver::{
 };
 
 use super::{
-    Dump, DumpOptions, collect,
+    Dump, DumpOptions, Summary, collect,
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
+    summarize,
 };
-use crate::{metrics, unwind};
+use crate::{core::strand, metrics, unwind};
 
 /// How long the thread waits for a request.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
@@ -55,7 +56,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(2);
 const MAX_REQUEST: usize = 64;
 const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
-    followed by backtraces) or metrics\n";
+    followed by backtraces), summary text, summary json, strand text ID, strand json ID or metrics\n";
+const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
 const NO_BACKTRACES: &[u8] =
     b"error this program makes no backtraces; build it for x86-64 with the \
     feature `backtrace` of the crate ramie\n";
@@ -199,6 +201,12 @@ impl ServerState {
             }
             b"dump text backtraces" => self.dump_with_backtraces().to_string(),
             b"dump json backtraces" => json_of(self.dump_with_backtraces()),
+            b"summary text" => self.summary().to_string(),
+            b"summary json" => self.summary().to_json() + "\n",
+            [b's', b't', b'r', b'a', b'n', b'd', b' ', rest @ ..] => match self.strand(rest) {
+                Some(text) => text,
+                None => return send(client, NO_STRAND),
+            },
             b"metrics" => metrics::snapshot().prometheus().to_string(),
             _ => return send(client, UNKNOWN_REQUEST),
         };
@@ -211,6 +219,24 @@ impl ServerState {
 
     fn dump(&self) -> Dump {
         collect::dump(&DumpOptions::new().limit(SILENCE), || self.is_over())
+    }
+
+    fn summary(&self) -> Summary {
+        summarize::summary(|| self.is_over())
+    }
+
+    /// The dump of one strand, by the rest of the request: `text ID` or `json ID`.
+    fn strand(&self, rest: &[u8]) -> Option<String> {
+        let (form, id) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
+        let options =
+            DumpOptions::new().limit(SILENCE).backtraces(true).only(strand::find_by_text(id)?);
+        let dump = collect::dump(&options, || self.is_over());
+        match form {
+            _ if dump.strands.is_empty() => None,
+            "text" => Some(dump.to_string()),
+            "json" => Some(json_of(dump)),
+            _ => None,
+        }
     }
 
     fn dump_with_backtraces(&self) -> Dump {

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::unwind::Backtrace;
+use crate::{inspect::StallRecord, unwind::Backtrace};
 
 /// The most fibers that a report names.
 pub(super) const NAMED: usize = 10;
@@ -103,6 +103,18 @@ impl Stall {
 }
 
 impl Stall {
+    /// The report in brief, for summaries.
+    pub(super) fn record(&self) -> StallRecord {
+        let cause = self.cause.to_string();
+        StallRecord {
+            fiber: self.fiber.clone(),
+            worker: self.worker,
+            lasted: self.duration,
+            cause: cause.lines().next().unwrap_or_default().to_owned(),
+            closure: self.closure,
+        }
+    }
+
     /// The report without the calls, whose look-up takes time.
     pub(super) fn without_calls(&self) -> Stall {
         Stall { calls: None, ..self.clone() }

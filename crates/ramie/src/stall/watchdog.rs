@@ -25,6 +25,7 @@ use crate::{
         worker::{RunningFiber, StackCopy, Turn, WatchdogRest, Worker, WorkerView},
     },
     deadlock::{Activity, Deadlock, DeadlockSearch},
+    inspect,
     unwind::Backtrace,
 };
 
@@ -351,6 +352,7 @@ impl WatchedWorker {
             Look::Nothing => None,
             Look::Ended(total) => {
                 let (fiber, worker) = (mem::take(&mut self.reported), self.index);
+                inspect::note_end_of_stall(&fiber, worker, total);
                 let ms = total.as_millis();
                 Some(Finding::End(format!(
                     "stall: {fiber} has ended its run on worker {worker} after about {ms} ms"
@@ -372,7 +374,9 @@ impl WatchedWorker {
                     let unreported = unreported?;
                     self.reported.clone_from(&fiber.label);
                     let frames = frames_of(&self.view, thread, turn, &times, &fiber, doing);
-                    Some(Finding::Stall(self.stall(fiber, cause, &times, unreported), frames))
+                    let stall = self.stall(fiber, cause, &times, unreported);
+                    inspect::note_stall(stall.record());
+                    Some(Finding::Stall(stall, frames))
                 }
             },
         }

@@ -1,4 +1,5 @@
-//! Dumps: each kind of wait, the states of strands, strands on threads, the forms of a dump.
+//! Dumps: each kind of wait, the states of strands, strands on threads, the forms of a dump; and
+//! summaries.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -9,6 +10,7 @@ mod joiners;
 mod million;
 mod quit;
 mod served;
+mod summary;
 mod waits;
 
 use std::{

@@ -1,4 +1,4 @@
-//! A dump of a million fibers:
+//! A dump and a summary of a million fibers:
 //! `cargo test --release -p ramie --test inspect million -- --ignored --nocapture`.
 
 use std::{
@@ -68,6 +68,22 @@ impl Pauses {
     }
 }
 
+/// Prints how long summaries take, and a dump of one strand, each with the pauses of the worker.
+fn summaries(pauses: &Pauses) {
+    for request in ["summary text\n", "summary json\n", "strand json 100.1\n"] {
+        for _ in 0..3 {
+            pauses.take();
+            let (begins, _, len) = ramie::blocking(|| ask(request.as_bytes()));
+            let pause = pauses.take();
+            let request = request.trim();
+            println!(
+                "{request}: {len} bytes after {begins:?}; longest pause of the worker: {pause}"
+            );
+            assert!(len < 100_000);
+        }
+    }
+}
+
 /// Prints how long the dump takes, and the longest time in which a worker did not run a fiber that
 /// yields all the time.
 #[test]
@@ -98,6 +114,7 @@ fn a_million_parked_fibers_are_dumped_in_two_seconds() {
             println!("from a thread: {took:?}; longest pause of the worker: {}", pauses.take());
             assert!(from_thread.strands.len() >= FIBERS);
             ramie::blocking(|| drop(from_thread));
+            summaries(&pauses);
             for request in ["dump text\n", "dump json\n"] {
                 pauses.take();
                 let (begins, took, len) = ramie::blocking(|| ask(request.as_bytes()));

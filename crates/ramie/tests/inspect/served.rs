@@ -152,6 +152,46 @@ fn a_dump_is_answered_as_text_and_as_json() {
 }
 
 #[test]
+fn a_summary_and_one_strand_are_answered_as_text_and_as_json() {
+    if !is_child() {
+        alone("a_summary_and_one_strand_are_answered_as_text_and_as_json", &[]);
+        return;
+    }
+    inspected().build().unwrap().run(|| {
+        let event = Event::new();
+        fiber::scope(|s| {
+            let sleeper = fiber::Builder::new()
+                .name("sleeper".to_owned())
+                .spawn_scoped(s, || event.wait().unwrap())
+                .unwrap();
+            fiber::yield_now();
+            let answer = ask(b"summary text\n");
+            let text = body(&answer);
+            assert!(text.contains("fiber 'sleeper'") && text.contains("worker 0"), "{text}");
+            let answer = ask(b"summary json\n");
+            let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+            let slowest = json["slowest"].as_array().unwrap();
+            let found = slowest.iter().find(|strand| strand["name"] == "sleeper").expect("sleeper");
+            let id = found["id"].as_str().unwrap();
+            assert_eq!(id, sleeper.fiber().id().to_string());
+            let request = |form: &str| format!("strand {form} {id}\n").leak().as_bytes();
+            let answer = ask(request("text"));
+            let text = body(&answer);
+            assert!(text.contains("fiber 'sleeper'") && !text.contains("'main'"), "{text}");
+            let answer = ask(request("json"));
+            let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+            assert_eq!(json["strands"].as_array().unwrap().len(), 1);
+            let has_calls = cfg!(all(feature = "backtrace", target_arch = "x86_64"));
+            assert_eq!(json["strands"][0]["backtrace"].is_array(), has_calls, "{json}");
+            event.set();
+            sleeper.join().unwrap();
+            // Its header may have another strand by now, which must not be taken for it.
+            assert!(ask(request("json")).starts_with("error there is no such strand"));
+        });
+    });
+}
+
+#[test]
 fn runtimes_share_a_socket_until_the_last_one_ends() {
     if !is_child() {
         alone("runtimes_share_a_socket_until_the_last_one_ends", &[]);
@@ -287,7 +327,7 @@ fn garbage_is_refused() {
     }
     inspected().build().unwrap().run(|| {
         let long: &'static [u8] = vec![b'x'; 1 << 20].leak();
-        let requests: [&[u8]; 11] = [
+        let requests: [&[u8]; 14] = [
             b"\n",
             b"dump\n",
             b"dump xml\n",
@@ -298,13 +338,24 @@ fn garbage_is_refused() {
             b"DUMP TEXT\n",
             b"\xff\xfe\0\n",
             b"dump text\r\n",
+            b"summary\n",
+            b"summary text json\n",
+            b"strand\n",
             long,
         ];
         for request in requests {
             let answer = ask(request);
             let expected = "error unknown request; expected dump text, dump json (each may be \
-                            followed by backtraces) or metrics\n";
+                            followed by backtraces), summary text, summary json, strand text ID, \
+                            strand json ID or metrics\n";
             assert_eq!(answer, expected);
+        }
+        for request in [&b"strand xml 1.1\n"[..], b"strand text\n", b"strand text \n"] {
+            assert!(ask(request).starts_with("error there is no such strand"));
+        }
+        for id in ["x", "1", "1.", ".1", "0.1", "1.0", "4294967295.1", "1.4294967295", "-1.-1"] {
+            let request = format!("strand json {id}\n").leak().as_bytes();
+            assert!(ask(request).starts_with("error there is no such strand"), "{id}");
         }
         // A request that ends too early is none.
         let path = own_socket();

@@ -1,8 +1,9 @@
-//! The strands that were spawned and have not started, found by their headers.
+//! Strands found by their headers: those that were spawned and have not started, and one by the
+//! text of its id.
 
 use std::panic::Location;
 
-use super::{FiberId, header_at, slab::headers_in_use};
+use super::{FiberId, header_at, id::THREAD_TAG, slab::headers_in_use};
 
 /// Shows each strand that has not started to `visit`, with the location of its spawn. Strands that
 /// are spawned or start meanwhile may be left out, or shown although they have started.
@@ -12,4 +13,13 @@ pub(crate) fn visit_unstarted(mut visit: impl FnMut(FiberId, &'static Location<'
             visit(id, location);
         }
     }
+}
+
+/// Finds the id that has this text, such as `12.1`. The strand may have ended.
+pub(crate) fn find_by_text(text: &str) -> Option<FiberId> {
+    let (index, generation) = text.split_once('.')?;
+    let (index, generation): (u32, u32) = (index.parse().ok()?, generation.parse().ok()?);
+    let id = headers_in_use().find(|used| *used == index).map(|index| header_at(index).id())?;
+    // The text does not have the bit that distinguishes threads.
+    (id.generation() & !THREAD_TAG == generation).then_some(id)
 }

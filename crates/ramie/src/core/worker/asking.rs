@@ -118,6 +118,11 @@ impl PendingSurvey {
                 workers[at].strands.append(&mut facts);
             }
         }
+        for (inbox, counts) in mem::take(&mut answers.counts) {
+            if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
+                workers[at].counts.add(counts);
+            }
+        }
         Surveyed { workers, spent: answers.spent }
     }
 }

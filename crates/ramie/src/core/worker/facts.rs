@@ -15,7 +15,7 @@ use std::{
 use ramie_coro::StackInfo;
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, StackCopy, StackRoom, Worker};
+use super::{FiberStack, StackCopy, StackRoom, Worker, counts::SliceCounts};
 use crate::core::{
     cancel,
     primitive::Ordering,
@@ -88,6 +88,9 @@ pub(crate) struct LimitFacts {
 }
 
 /// Reads the facts of the strands of one worker, all at one time.
+///
+/// INVARIANT: it exists during one slice of an answer, in which no strand of the worker runs or
+/// ends, so no stack that was visited is freed.
 pub(super) struct Reader<'a> {
     worker: &'a Worker,
     now_ms: u32,
@@ -136,6 +139,19 @@ impl<'a> Reader<'a> {
         }
         (!record.is_cancellable() && record.kind.subject.may_name_strands())
             .then(|| self.of_stack(stack))?
+    }
+
+    /// Counts the strand on this stack; an idle stack has none.
+    pub(super) fn count(&self, stack: &FiberStack, counts: &mut SliceCounts) {
+        let Some(header) = stack.try_header() else { return };
+        match self.record(stack, header) {
+            Some(record) => {
+                let since_ms = self.now_ms.wrapping_sub(record.since_ms.get());
+                counts.add_waiting(stack, record, since_ms);
+            }
+            None if self.is_running(stack) => counts.add_running(),
+            None => counts.add_runnable(),
+        }
     }
 
     /// Notes in the tally whether the worker itself may end waits: its driver has ops, of which

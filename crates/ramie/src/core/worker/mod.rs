@@ -15,7 +15,7 @@
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
-//!   [`stack_copy`] (frames, for backtraces);
+//!   [`counts`] (counts instead of facts, for summaries), [`stack_copy`] (frames, for backtraces);
 //! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
 //!   that hold contexts), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
@@ -30,6 +30,7 @@ mod asking;
 mod at_once;
 mod attach;
 mod contexts;
+mod counts;
 mod current;
 mod daemons;
 mod defaults;
@@ -78,6 +79,7 @@ pub(crate) use self::{
     at_once::note_complete_at_once,
     attach::on_thread_strand,
     contexts::{end_contexts, note_context, note_no_context},
+    counts::{SLOWEST, WaitCount},
     current::{Installed, current, is_inside_run, with_existing, yield_now},
     daemons::{Daemons, Enrolled},
     defaults::{checked_stack_size, invalid, stack_size_from_env},

@@ -45,6 +45,7 @@ use ramie_driver::sys::{self, monotonic_ns};
 
 use super::{
     FiberStack, Shared, StackCopy, StackRoom, StrandFacts, Worker,
+    counts::{SliceCounts, StrandCounts},
     facts::{self, Tally},
 };
 use crate::core::{
@@ -107,6 +108,8 @@ pub(crate) enum Question {
     FramesOf(IdSet),
     /// The strands that wait for other strands, and tallies of all strands.
     Waits,
+    /// Counts of all strands, and the strands that have waited longest.
+    Counts,
 }
 
 /// The answers of all workers to one question.
@@ -125,6 +128,8 @@ pub(super) struct SurveyAnswers {
     /// The facts of each slice, with the inbox that they came from.
     pub(super) slices: Vec<(Arc<SurveyInbox>, Vec<StrandFacts>)>,
     pub(super) complete: Vec<(Arc<SurveyInbox>, Tally)>,
+    /// The counts of each slice.
+    pub(super) counts: Vec<(Arc<SurveyInbox>, StrandCounts)>,
     /// The time that the workers have spent.
     pub(super) spent: Duration,
 }
@@ -141,6 +146,7 @@ pub(crate) struct WorkerFacts {
     pub(crate) root: u64,
     pub(crate) strands: Vec<StrandFacts>,
     pub(crate) tally: Tally,
+    pub(crate) counts: StrandCounts,
 }
 
 /// Whether a worker has described its strands.
@@ -226,6 +232,7 @@ impl SurveyInbox {
             root: self.root.load(Ordering::Relaxed),
             strands: Vec::new(),
             tally: Tally::default(),
+            counts: StrandCounts::default(),
         }
     }
 }
@@ -264,6 +271,7 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     let start_ns = monotonic_ns();
     let end_ns = start_ns + SLICE.as_nanos() as u64;
     let mut facts = Vec::new();
+    let mut counts = SliceCounts::default();
     let reader = facts::Reader::new(worker);
     let Progress { below, tally, room } = progress;
     let mut with_frames = |stack: &FiberStack, tally: &mut Tally| {
@@ -287,6 +295,7 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
         }
         Question::Strands => facts.extend(reader.of_stack(stack)),
         Question::Waits => facts.extend(reader.of_waiting(stack, tally)),
+        Question::Counts => reader.count(stack, &mut counts),
     };
     let below = below.get_or_insert_with(|| {
         visit(worker.root.stack());
@@ -296,8 +305,12 @@ pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Prog
     while left && monotonic_ns() < end_ns {
         left = worker.stacks.visit_down(below, survey.question.stride(), &mut visit);
     }
+    let counts = counts.finish(&reader, &mut facts);
     let mut answers = lock(&survey.answers);
     answers.slices.push((Arc::clone(&worker.surveys), facts));
+    if matches!(survey.question, Question::Counts) {
+        answers.counts.push((Arc::clone(&worker.surveys), counts));
+    }
     answers.spent += Duration::from_nanos(monotonic_ns() - start_ns);
     drop(answers);
     if !left {
@@ -311,7 +324,7 @@ impl Question {
     fn stride(&self) -> usize {
         match self {
             Question::Frames | Question::FramesOf(_) => STRIDE_OF_COPIES,
-            Question::Strands | Question::Waits => STRIDE,
+            Question::Strands | Question::Waits | Question::Counts => STRIDE,
         }
     }
 }
