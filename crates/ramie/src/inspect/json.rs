@@ -1,5 +1,5 @@
-//! The JSON of dumps and summaries, the same as that of `serde_json` with the feature `serde`. A program that
-//! does not have this feature can be asked for JSON from outside, too.
+//! The JSON of dumps and summaries, the same as that of `serde_json` with the feature `serde`. A
+//! program that does not have this feature can be asked for JSON from outside, too.
 
 use std::{fmt::Write, time::Duration};
 

@@ -17,8 +17,9 @@
 //! Other programs may ask, too. The request is the line `dump text`, `dump json`, `summary text`,
 //! `summary json` or `metrics`; `dump text backtraces` and `dump json backtraces` add the calls of
 //! each suspended fiber; `strand text 12.1` and `strand json 12.1` ask for a dump of this strand
-//! alone, with its calls. The answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
-//! request must come within 2 s. The answer must be taken within 60 s, without a pause of 5 s.
+//! alone, with its calls. The answer is the line `ok LENGTH`, followed by as many bytes, or the
+//! line `error` with a reason. A request must come within 2 s. The answer must be taken within 60 s,
+//! without a pause of 5 s.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
@@ -118,8 +119,8 @@ impl DumpOptions {
         self
     }
 
-    /// Limits the dump to one strand. The workers are in it all the same. A dump of one of a million
-    /// strands takes a fraction of the time of a whole one.
+    /// Limits the dump to one strand. The workers are in it all the same. Of a million strands, it
+    /// takes a fraction of the time of a whole dump.
     pub fn only(mut self, strand: FiberId) -> Self {
         self.only = Some(strand);
         self

@@ -5,9 +5,9 @@
 //!
 //! # Protocol on the socket
 //! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
-//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`. The process answers `ok LENGTH`, a line break and that many bytes, or
-//! `error TEXT` and a line break, and closes the connection. So a client notices an answer that was
-//! cut off.
+//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`. The
+//! process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line break,
+//! and closes the connection. So a client notices an answer that was cut off.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
@@ -56,7 +56,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(2);
 const MAX_REQUEST: usize = 64;
 const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
-    followed by backtraces), summary text, summary json, strand text ID, strand json ID or metrics\n";
+    followed by backtraces), summary text, summary json, strand text ID, strand json ID or \
+    metrics\n";
 const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
 const NO_BACKTRACES: &[u8] =
     b"error this program makes no backtraces; build it for x86-64 with the \

@@ -44,7 +44,7 @@ pub(super) fn summary(is_unwanted: impl Fn() -> bool) -> Summary {
         stalls: recent_stalls(),
         ..Summary::default()
     };
-    let mut places = Places::default();
+    let mut places = WaitPlaces::default();
     for (place, mut worker) in workers.into_iter().enumerate() {
         let levels = figures.workers.iter().find(|levels| levels.thread_id == worker.thread_id);
         worker.counts.waits.values().for_each(|count| places.add(count));
@@ -96,7 +96,7 @@ impl Summary {
         self.slowest.truncate(SLOWEST);
     }
 
-    fn take_places(&mut self, places: Places) {
+    fn take_places(&mut self, places: WaitPlaces) {
         self.places = places.0.into_values().collect();
         // By name besides, so that places with as many strands keep their order.
         self.places.sort_by(|a, b| {
@@ -111,9 +111,9 @@ impl Summary {
 
 /// The places at which strands wait, by purpose, file, line and column.
 #[derive(Default)]
-struct Places(HashMap<(&'static str, &'static str, u32, u32), WaitPlace>);
+struct WaitPlaces(HashMap<(&'static str, &'static str, u32, u32), WaitPlace>);
 
-impl Places {
+impl WaitPlaces {
     fn add(&mut self, count: &WaitCount) {
         let (purpose, at) = (count.kind.name, count.location);
         let longest = Duration::from_millis(count.longest_ms.into());

@@ -111,7 +111,8 @@ impl SliceCounts {
         self.slowest.push(Reverse((since_ms, ptr::from_ref(stack))));
     }
 
-    /// Ends the slice: returns its counts, and adds the strands that have waited longest to `facts`.
+    /// Ends the slice: returns its counts, and adds the strands that have waited longest to
+    /// `facts`.
     pub(super) fn finish(
         mut self,
         reader: &Reader<'_>,
