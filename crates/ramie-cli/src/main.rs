@@ -1,6 +1,6 @@
 //! The `ramie` program: a lab that benchmarks threads, fibers and a hybrid on this machine, the
-//! workloads that the lab runs, a small HTTP server, dumps of running processes, and a doctor that
-//! diagnoses the kernel.
+//! workloads that the lab runs, a small HTTP server, dumps and live views of running processes, and a
+//! doctor that diagnoses the kernel.
 #![deny(unsafe_code)]
 
 mod advise;
@@ -10,6 +10,7 @@ mod counters;
 mod doctor;
 mod dump;
 mod failure;
+mod inspect;
 mod interrupt;
 mod lab;
 mod other_load;
@@ -20,6 +21,7 @@ mod runtime;
 mod serve;
 mod signals;
 mod summary;
+mod top;
 mod usage_error;
 mod workload;
 
@@ -84,6 +86,8 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         Some(Command::Serve(serve)) => serve::serve(&serve),
         Some(Command::Dump(arguments)) => dump::dump(&arguments),
         Some(Command::Metrics(arguments)) => dump::metrics(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::inspect(&arguments),
+        Some(Command::Top(arguments)) => top::top(&arguments),
         Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
         Some(Command::Responder) => workload::responder::respond(),
         Some(Command::LoadGenerator(load)) => workload::load_generator::generate(&load),

@@ -2,6 +2,7 @@
 
 mod dump;
 mod engine;
+mod inspect;
 mod lab;
 mod run;
 mod serve;
@@ -14,6 +15,7 @@ use ramie_workloads::count;
 use self::engine::EngineParser;
 pub(crate) use self::{
     dump::{DumpArguments, MetricsArguments},
+    inspect::{InspectArguments, TopArguments},
     lab::{CompareArguments, Lab, LabCommand, Percentage},
     run::{Run, RunOptions},
     serve::{Accept, Serve},
@@ -47,6 +49,7 @@ Examples:
   ramie advise                                 recommend threads or fibers for your program
   ramie serve --hello --addr 127.0.0.1:0       an HTTP server on a free port
   ramie dump 4711                              strands of a running process, and their waits
+  ramie top 4711                               the same, live, in the terminal
   ramie doctor                                 features of this kernel, and why others are missing
 
 Exit codes: 0 success, 1 failure, 2 invalid command line or environment variable, 130 stopped by a
@@ -57,7 +60,8 @@ Environment:
                                   those that a kernel lacks: linux-5.15
   RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
   RAMIE_DUMP_FILE=FILE            file for the dumps of `serve` on SIGQUIT [default: stderr]
-  RAMIE_INSPECT=1                 answer `ramie dump` and `ramie metrics` [default: no]
+  NO_COLOR=1                      no colours in `ramie top`
+  RAMIE_INSPECT=1                 answer `ramie dump`, `metrics`, `inspect` and `top` [default: no]
   RAMIE_SUBMIT=worker|kernel-thread|sidecar
                                   thread that submits ops; --on sidecar selects sidecar
   RAMIE_STACK=BYTES               stack size of a fiber: 32768 (32 KiB) to 1073741824 (1 GiB);
@@ -74,6 +78,8 @@ pub(crate) enum Command {
     Serve(Serve),
     Dump(DumpArguments),
     Metrics(MetricsArguments),
+    Inspect(InspectArguments),
+    Top(TopArguments),
     Doctor(Doctor),
     /// Answers the requests of the strands of `mix`.
     #[command(hide = true)]

@@ -67,7 +67,7 @@ Examples:
   wrk -t1 -c256 -d5 http://127.0.0.1:8080/";
 
 /// Checks only the form of an address. The server resolves it when it binds.
-fn address(text: &str) -> Result<String, String> {
+pub(super) fn address(text: &str) -> Result<String, String> {
     let example = "expected ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
     let Some((host, port)) = text.rsplit_once(':') else { return Err(example.to_owned()) };
     let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');

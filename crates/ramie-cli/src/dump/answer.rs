@@ -23,16 +23,49 @@ pub(super) fn print(
     request: &str,
     limit: Duration,
 ) -> Result<(), Failure> {
+    receive(process, &stream, request, limit, output::bytes)
+}
+
+/// Sends a request and returns the whole answer, if it is not longer than `most` bytes.
+pub(super) fn whole(
+    process: &Process,
+    stream: UnixStream,
+    request: &str,
+    limit: Duration,
+    most: usize,
+) -> Result<String, Failure> {
+    let mut answer = Vec::new();
+    receive(process, &stream, request, limit, |part| {
+        if answer.len() + part.len() > most {
+            let pid = process.pid;
+            return Err(Failure::other(format!(
+                "the answer of process {pid} is longer than {most} bytes; ask by `ramie dump {pid}`"
+            )));
+        }
+        answer.extend_from_slice(part);
+        Ok(())
+    })?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Sends a request and hands the answer to `take`, part by part.
+fn receive(
+    process: &Process,
+    mut stream: &UnixStream,
+    request: &str,
+    limit: Duration,
+    take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let broken = |error: io::Error| cannot_read(process, limit, &error);
     stream.set_read_timeout(Some(limit)).map_err(broken)?;
     stream.set_write_timeout(Some(limit)).map_err(broken)?;
-    (&stream).write_all(format!("{request}\n").as_bytes()).map_err(broken)?;
-    let mut answer = BufReader::with_capacity(PART, &stream);
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(broken)?;
+    let mut answer = BufReader::with_capacity(PART, stream);
     let mut line = Vec::new();
     answer.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
     let length = length_of(process, &line)?;
     stream.set_read_timeout(Some(PAUSE)).map_err(broken)?;
-    copy(process, &mut answer, length)
+    copy(process, &mut answer, length, take)
 }
 
 /// Reads the first line of the answer.
@@ -59,7 +92,12 @@ fn length_of(process: &Process, line: &[u8]) -> Result<u64, Failure> {
     })
 }
 
-fn copy(process: &Process, answer: &mut impl Read, length: u64) -> Result<(), Failure> {
+fn copy(
+    process: &Process,
+    answer: &mut impl Read,
+    length: u64,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut part = vec![0; PART];
     let mut left = length;
     while left > 0 {
@@ -67,7 +105,7 @@ fn copy(process: &Process, answer: &mut impl Read, length: u64) -> Result<(), Fa
         let why = match answer.read(&mut part[..room]) {
             Ok(0) => "the process has closed the connection".to_owned(),
             Ok(len) => {
-                output::bytes(&part[..len])?;
+                take(&part[..len])?;
                 left -= len as u64;
                 continue;
             }

@@ -38,8 +38,26 @@ pub(crate) fn metrics(arguments: &MetricsArguments) -> Result<(), Failure> {
     ask(arguments.pid, "metrics", arguments.timeout)
 }
 
+/// Sends a request to a process, and returns its answer, of `most` bytes at most.
+pub(crate) fn fetch(
+    pid: u32,
+    request: &str,
+    limit: Duration,
+    most: usize,
+) -> Result<String, Failure> {
+    let process = find(pid)?;
+    let stream = connect(&process)?;
+    answer::whole(&process, stream, request, limit, most)
+}
+
+/// The command line of a process; `None`: it has ended.
+pub(crate) fn command_of(pid: u32) -> Option<String> {
+    let process = Process::find(pid).filter(|process| process.state != 'Z')?;
+    Some(process.command())
+}
+
 /// Sends a request to a process, and prints its answer.
-fn ask(pid: u32, request: &str, timeout_s: u32) -> Result<(), Failure> {
+pub(crate) fn ask(pid: u32, request: &str, timeout_s: u32) -> Result<(), Failure> {
     let process = find(pid)?;
     let stream = connect(&process)?;
     answer::print(&process, stream, request, Duration::from_secs(timeout_s.into()))
