@@ -71,7 +71,8 @@ fn of_worker(worker: WorkerFacts, levels: Option<&WorkerLevels>) -> WorkerSummar
         fibers: worker.fibers,
         runnable: worker.counts.runnable,
         waiting: worker.counts.waiting,
-        run_queue: levels.map(|levels| levels.run_queue),
+        // Of a worker that has not answered, the length at its last poll.
+        run_queue: levels.map(|levels| worker.counts.run_queue.unwrap_or(levels.run_queue)),
         cpu: levels.and_then(|levels| Some(Duration::from_nanos(levels.cpu_ns?))),
     }
 }

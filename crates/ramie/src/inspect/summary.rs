@@ -66,8 +66,8 @@ pub struct WorkerSummary {
     pub runnable: u64,
     /// The number of its strands that wait for an event.
     pub waiting: u64,
-    /// The length of its run queue at its last poll; a row of closures without a stack counts as
-    /// one. None for a thread outside of a runtime.
+    /// The length of its run queue when it answered or, if it has not, at its last poll; a row of
+    /// closures without a stack counts as one. None for a thread outside of a runtime.
     pub run_queue: Option<u64>,
     /// The CPU time of its thread; none for a thread outside of a runtime. See
     /// [`load_since`](Self::load_since).

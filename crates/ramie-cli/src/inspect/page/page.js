@@ -28,9 +28,9 @@ function rows(id, entries) {
     const row = known.get(key) ?? document.createElement("tr");
     known.delete(key);
     row.dataset.key = key;
-    cells.forEach(({ text, fill, number }, at) => {
+    cells.forEach(({ text, fill, kind = "" }, at) => {
       const cell = row.cells[at] ?? row.appendChild(document.createElement("td"));
-      cell.className = number ? "n" : "";
+      cell.className = kind;
       if (fill) fill(cell);
       else if (cell.textContent !== text) cell.textContent = text;
     });
@@ -88,22 +88,24 @@ function draw(view) {
   for (const cell of document.querySelectorAll("[data-rate]")) {
     cell.textContent = view.rates ? number(view.rates[cell.dataset.rate]) : "–";
   }
-  const n = (text) => ({ text: String(text), number: true });
+  const n = (text) => ({ text: String(text), kind: "n" });
+  const short = (text) => ({ text: String(text), kind: "short" });
   const key = unique();
   rows("workers", view.workers.map((worker) => ({ key: key(worker.label + worker.thread), cells: [
-    { text: worker.label }, { text: worker.thread }, { fill: load(worker) },
+    short(worker.label), short(worker.thread), { fill: load(worker), kind: "short" },
     n(worker.run_queue ?? "–"), n(number(worker.runnable)), n(number(worker.waiting)),
     n(number(worker.fibers))] })));
   rows("places", view.places.map((place) => ({ key: key(place.purpose + place.place), cells: [
-    n(number(place.strands)), n(time(place.longest_ms)), { text: place.purpose },
+    n(number(place.strands)), n(time(place.longest_ms)), short(place.purpose),
     { text: place.place }] })));
   byId("elsewhere").hidden = view.waiting_elsewhere === 0;
   byId("elsewhere").textContent = `${number(view.waiting_elsewhere)} strands at further places`;
   rows("slowest", view.slowest.map((wait) => ({ key: wait.id, cells: [
     { fill: strand(wait) }, n(time(wait.since_ms)), { text: wait.wait }, { text: wait.place },
-    { text: wait.worker }] })));
+    short(wait.worker)] })));
+  byId("stalls").hidden = view.stalls.length === 0;
   rows("stalls", view.stalls.map((stall) => ({ key: key(stall.fiber), cells: [
-    { text: stall.fiber }, { text: String(stall.worker) }, n(time(stall.ago_ms)),
+    { text: stall.fiber }, n(stall.worker), n(time(stall.ago_ms)),
     n((stall.has_ended ? "" : "at least ") + time(stall.lasted_ms)), { text: stall.cause }] })));
 }
 

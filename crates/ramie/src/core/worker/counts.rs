@@ -28,6 +28,8 @@ pub(crate) struct StrandCounts {
     pub(crate) running: u64,
     pub(crate) runnable: u64,
     pub(crate) waiting: u64,
+    /// The length of the run queue, after the last slice.
+    pub(crate) run_queue: Option<u64>,
     /// By the addresses of the kind and of the location. The compiler may have made several copies
     /// of either.
     pub(crate) waits: HashMap<(usize, usize), WaitCount>,
@@ -63,6 +65,7 @@ impl StrandCounts {
         self.running += other.running;
         self.runnable += other.runnable;
         self.waiting += other.waiting;
+        self.run_queue = other.run_queue.or(self.run_queue);
         other.waits.into_values().for_each(|count| self.add_wait(count));
     }
 }
@@ -126,6 +129,7 @@ impl SliceCounts {
             // invariant of `Reader`.
             reader.of_stack(unsafe { &*stack })
         }));
+        self.counts.run_queue = Some(reader.run_queue());
         self.counts
     }
 }

@@ -154,6 +154,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The length of the run queue; a row of closures without a stack counts as one.
+    pub(super) fn run_queue(&self) -> u64 {
+        self.worker.scheduler.ready.entries() as u64
+    }
+
     /// Notes in the tally whether the worker itself may end waits: its driver has ops, of which
     /// futures may wait for some, or the grace period has begun.
     pub(super) fn note_worker(&self, tally: &mut Tally) {
