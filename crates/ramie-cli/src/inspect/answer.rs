@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 #[derive(Deserialize, Debug)]
-pub(super) struct Answer {
+pub(super) struct SummaryAnswer {
     pub(super) process: u32,
     pub(super) at_us: u64,
     pub(super) workers: Vec<AnsweredWorker>,

@@ -1,7 +1,7 @@
 //! `ramie inspect`: a summary of a running process, once or as a live page.
 //!
-//! Modules: [`source`] (asks the process), [`answer`] (its answer), [`view`] (the rows that the page
-//! and `ramie top` show), [`web`] (the page).
+//! Modules: [`source`] (asks the process), [`answer`] (its answer), [`view`] (the rows that the
+//! page and `ramie top` show), [`web`] (the page).
 
 mod answer;
 mod source;
@@ -11,7 +11,7 @@ mod web;
 #[cfg(feature = "top")]
 pub(crate) use self::{
     source::{Source, ended, strand},
-    view::{PlaceRow, StallRow, View, WaitRow, WorkerRow, visible},
+    view::{PlaceRow, ProcessView, StallRow, WaitRow, WorkerRow, visible},
 };
 use crate::{arguments::InspectArguments, dump, failure::Failure};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{answer::Answer, view::View};
+use super::{answer::SummaryAnswer, view::ProcessView};
 use crate::{dump, failure::Failure};
 
 /// The most bytes of a summary, and of one strand. Both are far smaller; a process that answers
@@ -13,7 +13,7 @@ const MOST: usize = 16 * 1024 * 1024;
 pub(crate) struct Source {
     pid: u32,
     limit: Duration,
-    last: Option<Answer>,
+    last: Option<SummaryAnswer>,
 }
 
 impl Source {
@@ -22,16 +22,16 @@ impl Source {
     }
 
     /// Asks for the next view.
-    pub(crate) fn view(&mut self) -> Result<View, Failure> {
+    pub(crate) fn view(&mut self) -> Result<ProcessView, Failure> {
         let text = fetch(self.pid, "summary json", self.limit)?;
-        let answer: Answer = serde_json::from_str(&text).map_err(|error| {
+        let answer: SummaryAnswer = serde_json::from_str(&text).map_err(|error| {
             Failure::other(format!(
                 "process {} gave a summary that cannot be read ({error}); use the program `ramie` \
                  of the version with which the process was built",
                 self.pid
             ))
         })?;
-        let view = View::of(&answer, self.last.as_ref());
+        let view = ProcessView::of(&answer, self.last.as_ref());
         self.last = Some(answer);
         Ok(view)
     }

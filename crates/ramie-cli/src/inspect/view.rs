@@ -2,17 +2,19 @@
 
 use serde::Serialize;
 
-use super::answer::{Answer, AnsweredStrand, AnsweredWorker, Location, States, Target, Wait};
+use super::answer::{
+    AnsweredStrand, AnsweredWorker, Location, States, SummaryAnswer, Target, Wait,
+};
 
 /// A process at one moment. Its texts have no control characters.
 #[derive(Serialize, Debug, Clone, Default)]
-pub(crate) struct View {
+pub(crate) struct ProcessView {
     pub(crate) process: u32,
     /// The time since the view before, in ms; none for the first view.
     pub(crate) interval_ms: Option<u64>,
     pub(crate) workers: Vec<WorkerRow>,
     pub(crate) states: States,
-    pub(crate) rates: Option<Rates>,
+    pub(crate) rates: Option<EventRates>,
     pub(crate) places: Vec<PlaceRow>,
     pub(crate) waiting_elsewhere: u64,
     pub(crate) slowest: Vec<WaitRow>,
@@ -37,7 +39,7 @@ pub(crate) struct WorkerRow {
 
 /// Events per second.
 #[derive(Serialize, Debug, Clone, Copy)]
-pub(crate) struct Rates {
+pub(crate) struct EventRates {
     pub(crate) spawned: f64,
     pub(crate) ended: f64,
     pub(crate) switches: f64,
@@ -73,8 +75,8 @@ pub(crate) struct StallRow {
     pub(crate) cause: String,
 }
 
-impl View {
-    pub(super) fn of(answer: &Answer, before: Option<&Answer>) -> View {
+impl ProcessView {
+    pub(super) fn of(answer: &SummaryAnswer, before: Option<&SummaryAnswer>) -> ProcessView {
         let before = before.filter(|before| before.at_us < answer.at_us);
         let interval_us = before.map(|before| answer.at_us - before.at_us);
         let worker = |worker: &AnsweredWorker| {
@@ -95,7 +97,7 @@ impl View {
             has_ended: stall.has_ended,
             cause: visible(&stall.cause),
         };
-        View {
+        ProcessView {
             process: answer.process,
             interval_ms: interval_us.map(|us| us / 1000),
             workers: answer.workers.iter().map(worker).collect(),
@@ -110,17 +112,17 @@ impl View {
     }
 }
 
-fn load(worker: &AnsweredWorker, before: &Answer, interval_us: u64) -> Option<f64> {
+fn load(worker: &AnsweredWorker, before: &SummaryAnswer, interval_us: u64) -> Option<f64> {
     let earlier = before.workers.iter().find(|other| other.thread_id == worker.thread_id)?;
     let used_us = worker.cpu_us?.checked_sub(earlier.cpu_us?)?;
     // The two clocks are not read at the same moment.
     Some((used_us as f64 / interval_us as f64).min(1.0))
 }
 
-fn rates(answer: &Answer, before: &Answer) -> Rates {
+fn rates(answer: &SummaryAnswer, before: &SummaryAnswer) -> EventRates {
     let seconds = (answer.at_us - before.at_us) as f64 / 1e6;
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-    Rates {
+    EventRates {
         spawned: rate(answer.spawned, before.spawned),
         ended: rate(answer.ended, before.ended),
         switches: rate(answer.resumed, before.resumed),
@@ -153,7 +155,7 @@ fn worker_row(worker: &AnsweredWorker, load: Option<f64>) -> WorkerRow {
     }
 }
 
-fn wait_row(strand: &AnsweredStrand, answer: &Answer) -> Option<WaitRow> {
+fn wait_row(strand: &AnsweredStrand, answer: &SummaryAnswer) -> Option<WaitRow> {
     let wait = strand.wait.as_ref()?;
     let worker = strand.worker.and_then(|place| answer.workers.get(place));
     Some(WaitRow {
@@ -168,7 +170,7 @@ fn wait_row(strand: &AnsweredStrand, answer: &Answer) -> Option<WaitRow> {
 }
 
 /// The purpose of a wait, with the object's name.
-fn text_of(wait: &Wait, answer: &Answer) -> String {
+fn text_of(wait: &Wait, answer: &SummaryAnswer) -> String {
     let purpose = &wait.purpose;
     let strand = |id: &String| {
         let named = answer.slowest.iter().find(|strand| strand.id == *id);
@@ -227,7 +229,7 @@ mod tests {
         })
     }
 
-    fn answer(at_us: u64, workers: Vec<Value>, targets: &[Value]) -> Answer {
+    fn answer(at_us: u64, workers: Vec<Value>, targets: &[Value]) -> SummaryAnswer {
         let strand = |(index, target): (usize, &Value)| {
             json!({
                 "id": format!("{index}.1"), "name": format!("name\u{1b} {index}"), "worker": 0,
@@ -250,15 +252,15 @@ mod tests {
     #[test]
     fn loads_and_rates_are_those_of_the_interval() {
         let first = answer(1_000_000, vec![worker(500_000)], &[]);
-        let view = View::of(&first, None);
+        let view = ProcessView::of(&first, None);
         assert!(view.workers[0].load.is_none() && view.rates.is_none());
         let second = answer(3_000_000, vec![worker(1_000_000)], &[]);
-        let view = View::of(&second, Some(&first));
+        let view = ProcessView::of(&second, Some(&first));
         assert_eq!((view.interval_ms, view.workers[0].load), (Some(2000), Some(0.25)));
         let rates = view.rates.unwrap();
         assert_eq!((rates.spawned, rates.ended, rates.switches), (1000.0, 0.0, 100_000.0));
         // A process whose clock has not moved.
-        assert!(View::of(&first, Some(&first)).rates.is_none());
+        assert!(ProcessView::of(&first, Some(&first)).rates.is_none());
     }
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
             json!({ "kind": "strand", "id": "99.1" }),
             json!({ "kind": "of the future", "depth": 1 }),
         ];
-        let view = View::of(&answer(1, vec![worker(0)], &targets), None);
+        let view = ProcessView::of(&answer(1, vec![worker(0)], &targets), None);
         let texts: Vec<_> = view.slowest.iter().map(|row| &row.wait[..]).collect();
         let expected = [
             "a thing",

@@ -9,7 +9,7 @@ use ratatui::{
 };
 
 use super::screen::{Detail, Order, Screen};
-use crate::inspect::{PlaceRow, StallRow, View, WaitRow, WorkerRow};
+use crate::inspect::{PlaceRow, ProcessView, StallRow, WaitRow, WorkerRow};
 
 const HELP: &str = "\
  Up, Down, PageUp, PageDown, Home, End   select a wait
@@ -63,7 +63,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, palette: Palette) {
 }
 
 fn title<'a>(screen: &Screen, palette: Palette) -> Paragraph<'a> {
-    let View { process, states, rates, .. } = &screen.view;
+    let ProcessView { process, states, rates, .. } = &screen.view;
     let total = states.waiting + states.running + states.runnable + states.not_started;
     let mut first = vec![
         Span::styled(format!("process {process}"), palette.head()),
@@ -99,7 +99,7 @@ fn footer<'a>(screen: &Screen, palette: Palette) -> Paragraph<'a> {
 }
 
 /// The heights of the four tables, with their heads, in a body of this height.
-fn heights(body: u16, view: &View) -> [u16; 4] {
+fn heights(body: u16, view: &ProcessView) -> [u16; 4] {
     let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let with_head = |rows: u16| if rows == 0 { 0 } else { rows + 1 };
     if body < 8 {
@@ -171,7 +171,7 @@ fn counted(noun: &str, count: usize, height: u16) -> String {
     if count > shown { format!("{noun} {shown}/{count}") } else { noun.to_owned() }
 }
 
-fn worker_head(view: &View, height: u16) -> Vec<String> {
+fn worker_head(view: &ProcessView, height: u16) -> Vec<String> {
     let label = counted("worker", view.workers.len(), height);
     let rest = ["load", "queue", "runnable", "waiting", "fibers", "thread"];
     [label].into_iter().chain(rest.map(str::to_owned)).collect()

@@ -17,7 +17,7 @@ use super::{
     asker::{Asker, LIMIT},
     draw::{Palette, draw},
     screen::{Action, Screen, Update},
-    terminal::{Session, lost},
+    terminal::{TakenTerminal, lost},
 };
 use crate::{
     arguments::TopArguments,
@@ -45,7 +45,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let flag = Arc::clone(&stopped);
     signals::watch(move || flag.store(true, Ordering::Relaxed))?;
     let asker = Asker::start(pid, source, arguments.interval)?;
-    let mut session = Session::begin()?;
+    let mut session = TakenTerminal::begin()?;
     // The terminal is given back before the failure is printed.
     show(pid, &mut session, &mut screen, &asker, &stopped)
 }
@@ -53,7 +53,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
 /// Shows the process until a key or a signal ends the view, or the process ends.
 fn show(
     pid: u32,
-    session: &mut Session,
+    session: &mut TakenTerminal,
     screen: &mut Screen,
     asker: &Asker,
     stopped: &AtomicBool,

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::inspect::{View, WaitRow};
+use crate::inspect::{ProcessView, WaitRow};
 
 /// The order of the slowest waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) enum Order {
 
 /// News from the thread that asks the process.
 pub(super) enum Update {
-    View(Box<View>),
+    View(Box<ProcessView>),
     /// No view this time, and why.
     Problem(String),
     /// The text of a strand, or why there is none.
@@ -50,9 +50,9 @@ pub(super) struct Detail {
 #[derive(Default)]
 pub(super) struct Screen {
     /// The view that is shown, its slowest waits in the chosen order.
-    pub(super) view: View,
+    pub(super) view: ProcessView,
     /// The newest view, which differs while the screen is paused.
-    newest: View,
+    newest: ProcessView,
     pub(super) order: Order,
     /// The id of the selected wait, so that it stays selected when others come and go.
     selected: Option<String>,

@@ -7,17 +7,17 @@ use ratatui::DefaultTerminal;
 use crate::failure::Failure;
 
 /// The terminal, which is as it was before when this is dropped.
-pub(super) struct Session {
+pub(super) struct TakenTerminal {
     /// `None`: dropped, because it shows the cursor then.
     terminal: Option<DefaultTerminal>,
 }
 
-impl Session {
+impl TakenTerminal {
     /// Takes the terminal. If the program panics, the terminal is given back before the message is
     /// printed.
-    pub(super) fn begin() -> Result<Session, Failure> {
+    pub(super) fn begin() -> Result<TakenTerminal, Failure> {
         let terminal = ratatui::try_init().map_err(|error| lost(&error))?;
-        Ok(Session { terminal: Some(terminal) })
+        Ok(TakenTerminal { terminal: Some(terminal) })
     }
 
     pub(super) fn draw(
@@ -31,7 +31,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for TakenTerminal {
     fn drop(&mut self) {
         drop(self.terminal.take());
         // If it fails, the terminal has gone.

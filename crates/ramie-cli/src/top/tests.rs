@@ -11,7 +11,7 @@ use super::{
     draw::{Palette, draw, grouped, time},
     screen::{Action, Screen, Update},
 };
-use crate::inspect::{PlaceRow, StallRow, View, WaitRow, WorkerRow};
+use crate::inspect::{PlaceRow, ProcessView, StallRow, WaitRow, WorkerRow};
 
 fn wait(id: &str, name: &str, since_ms: u64) -> WaitRow {
     WaitRow {
@@ -25,7 +25,7 @@ fn wait(id: &str, name: &str, since_ms: u64) -> WaitRow {
     }
 }
 
-fn view() -> View {
+fn view() -> ProcessView {
     let worker = |index: usize, load| WorkerRow {
         label: format!("worker {index}"),
         thread: "ramie".to_owned(),
@@ -38,7 +38,7 @@ fn view() -> View {
     };
     let mut silent = worker(1, None);
     silent.problem = "has not answered".to_owned();
-    let mut view = View { process: 4711, ..View::default() };
+    let mut view = ProcessView { process: 4711, ..ProcessView::default() };
     view.workers = vec![worker(0, Some(0.62)), silent];
     view.states.waiting = 1_234_567;
     view.places = vec![PlaceRow {

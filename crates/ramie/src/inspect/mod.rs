@@ -18,8 +18,8 @@
 //! `summary json` or `metrics`; `dump text backtraces` and `dump json backtraces` add the calls of
 //! each suspended fiber; `strand text 12.1` and `strand json 12.1` ask for a dump of this strand
 //! alone, with its calls. The answer is the line `ok LENGTH`, followed by as many bytes, or the
-//! line `error` with a reason. A request must come within 2 s. The answer must be taken within 60 s,
-//! without a pause of 5 s.
+//! line `error` with a reason. A request must come within 2 s. The answer must be taken within
+//! 60 s, without a pause of 5 s.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)

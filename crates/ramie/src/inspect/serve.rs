@@ -5,9 +5,9 @@
 //!
 //! # Protocol on the socket
 //! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
-//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`. The
-//! process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line break,
-//! and closes the connection. So a client notices an answer that was cut off.
+//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
+//! The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line
+//! break, and closes the connection. So a client notices an answer that was cut off.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no

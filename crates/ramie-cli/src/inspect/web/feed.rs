@@ -59,12 +59,14 @@ impl Feed {
         Some(Stream { feed: self, events })
     }
 
-    /// Asks the process in intervals; returns why that has ended. A problem that may pass is sent as
-    /// an event.
+    /// Asks the process in intervals; returns why that has ended. A problem that may pass is sent
+    /// as an event.
     pub(super) fn run(&self, mut source: Source, interval: Duration) -> Failure {
         loop {
             if self.streams.load(Ordering::Relaxed) == 0 {
                 self.is_wanted.reset();
+                // The last view would be old when the next stream begins.
+                self.events.send_replace(Arc::from(""));
                 // A stream that has begun in between has set the event before; look once more.
                 if self.streams.load(Ordering::Relaxed) == 0 {
                     match self.is_wanted.wait_timeout(LOOK) {
