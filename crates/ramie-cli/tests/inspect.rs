@@ -172,7 +172,7 @@ fn a_process_that_cannot_be_inspected_is_named() {
         assert_sentence(&refused, 1, &["has no socket for dumps", "RAMIE_INSPECT=1"]);
     }
     // More than the most that a process can have as its id.
-    assert_sentence(&output(ramie("inspect 4194305 --web")), 1, &["process 4194305 has ended"]);
+    assert_sentence(&output(ramie("inspect 4194305 --web")), 1, &["no process 4194305"]);
 }
 
 #[test]

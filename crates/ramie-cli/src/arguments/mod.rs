@@ -56,11 +56,11 @@ Exit codes: 0 success, 1 failure, 2 invalid command line or environment variable
 second Ctrl-C.
 
 Environment:
+  NO_COLOR=1                      no colours in `ramie top`
   RAMIE_CAPS=LIST                 io_uring features to leave unused: -defer_taskrun,-msg_ring, or
                                   those that a kernel lacks: linux-5.15
   RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
   RAMIE_DUMP_FILE=FILE            file for the dumps of `serve` on SIGQUIT [default: stderr]
-  NO_COLOR=1                      no colours in `ramie top`
   RAMIE_INSPECT=1                 answer `ramie dump`, `metrics`, `inspect` and `top` [default: no]
   RAMIE_SUBMIT=worker|kernel-thread|sidecar
                                   thread that submits ops; --on sidecar selects sidecar

@@ -8,6 +8,7 @@ use crate::{dump, failure::Failure};
 /// The most bytes of a summary, and of one strand. Both are far smaller; a process that answers
 /// more is not one of Ramie.
 const MOST: usize = 16 * 1024 * 1024;
+const REQUEST: &str = "summary json";
 
 /// A process, and its last answer, from which loads and rates are computed.
 pub(crate) struct Source {
@@ -23,7 +24,11 @@ impl Source {
 
     /// Asks for the next view.
     pub(crate) fn view(&mut self) -> Result<ProcessView, Failure> {
-        let text = fetch(self.pid, "summary json", self.limit)?;
+        let text = match &self.last {
+            // A process that has never answered was never there.
+            None => dump::fetch(self.pid, REQUEST, self.limit, MOST),
+            Some(_) => fetch(self.pid, REQUEST, self.limit),
+        }?;
         let answer: SummaryAnswer = serde_json::from_str(&text).map_err(|error| {
             Failure::other(format!(
                 "process {} gave a summary that cannot be read ({error}); use the program `ramie` \

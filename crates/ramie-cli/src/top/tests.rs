@@ -1,4 +1,12 @@
-//! The screen without a terminal: rows, keys, small sizes, names that would control a terminal.
+//! The screen without a terminal: rows, keys, small sizes, names that would control a terminal. And
+//! the terminal after a panic.
+
+use std::{
+    env,
+    fs::File,
+    io::Read,
+    process::{Command, Stdio},
+};
 
 use ratatui::{
     Terminal,
@@ -7,9 +15,15 @@ use ratatui::{
     style::{Color, Modifier},
 };
 
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, tcgetattr},
+};
+
 use super::{
     draw::{Palette, draw, grouped, time},
     screen::{Action, Screen, Update},
+    terminal::TakenTerminal,
 };
 use crate::inspect::{PlaceRow, ProcessView, StallRow, WaitRow, WorkerRow};
 
@@ -233,4 +247,45 @@ fn numbers_and_times_are_short() {
     assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
     let times = [0, 999, 1000, 59_999, 60_000, 3_600_000].map(time);
     assert_eq!(times, ["0 ms", "999 ms", "1.0 s", "59.9 s", "1m 0s", "1h 0m"]);
+}
+
+/// The test runs itself once more, in a terminal of its own.
+#[test]
+fn a_panic_gives_the_terminal_back_before_its_message() {
+    const CHILD: &str = "RAMIE_TEST_IN_TERMINAL";
+    if env::var_os(CHILD).is_some() {
+        let mut session = TakenTerminal::begin().expect("a terminal");
+        session.draw(|frame| draw(frame, &screen(), Palette { has_colors: true })).unwrap();
+        panic!("on purpose");
+    }
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let before = tcgetattr(&theirs).unwrap();
+    let mut command = Command::new(env::current_exe().unwrap());
+    let test = "top::tests::a_panic_gives_the_terminal_back_before_its_message";
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(CHILD, "1").env("RUST_BACKTRACE", "0").stdin(theirs.try_clone().unwrap());
+    command.stdout(theirs.try_clone().unwrap()).stderr(Stdio::from(theirs.try_clone().unwrap()));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    // Read by a thread, until no descriptor of the other side is left.
+    let reading = std::thread::spawn(move || {
+        let mut written = Vec::new();
+        // The end is an error of a terminal.
+        let _ = File::from(ours).read_to_end(&mut written);
+        String::from_utf8_lossy(&written).into_owned()
+    });
+    assert!(!child.wait().unwrap().success());
+    let after = tcgetattr(&theirs).unwrap();
+    assert!(after.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+    assert_eq!(after.local_modes, before.local_modes);
+    drop(theirs);
+    let written = reading.join().unwrap();
+    let [taken, given_back, message] = ["\u{1b}[?1049h", "\u{1b}[?1049l", "on purpose"]
+        .map(|part| written.find(part).unwrap_or_else(|| panic!("no {part:?} in {written:?}")));
+    assert!(taken < given_back && given_back < message, "{written:?}");
+    assert!(written.contains("\u{1b}[?25h"), "the cursor is hidden");
 }
