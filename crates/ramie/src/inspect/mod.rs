@@ -193,20 +193,22 @@ pub fn dump() -> Dump {
 /// ```
 /// use ramie::{fiber, inspect, sync::Event};
 ///
-/// ramie::run(|| {
+/// ramie::Runtime::builder().workers(1).build()?.run(|| {
 ///     let event = Event::new();
-///     fiber::scope(|s| {
+///     let summary = fiber::scope(|s| {
 ///         for _ in 0..1000 {
 ///             s.spawn(|| event.wait());
 ///         }
 ///         fiber::yield_now();
 ///         let summary = inspect::summary();
-///         println!("{summary}");
-///         let place = &summary.places[0];
-///         assert_eq!((place.purpose, place.strands), ("an Event", 1000));
 ///         event.set();
+///         summary
 ///     });
+///     println!("{summary}");
+///     let place = &summary.places[0];
+///     assert_eq!((place.purpose, place.strands), ("an Event", 1000));
 /// });
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[must_use]
 #[track_caller]
