@@ -166,7 +166,7 @@ impl OpenOptions {
         cancel::check_io()?;
         let path = path.as_ref();
         match (route(), self.wants.flags(), CString::new(path.as_os_str().as_bytes())) {
-            (Route::Ring, Some(flags), Ok(c_path)) if !opens_stream_in_background(path, flags) => {
+            (Route::Ring, Some(flags), Ok(c_path)) if !may_wait_for_other_end(path, flags) => {
                 self.open_by_ring(path, &c_path, flags)
             }
             (Route::WithoutRing, Some(flags), _) if flags & (sys::O_CREAT | sys::O_TRUNC) == 0 => {
@@ -179,7 +179,7 @@ impl OpenOptions {
 
     /// Opens the file through the ring. If a path is cached, the kernel first tries the open
     /// without waiting, as if by `O_NONBLOCK`. The result is the same as without that flag, except
-    /// for FIFOs and for files that fail with `ENXIO`.
+    /// for the reading end of a FIFO and for files that fail with `ENXIO`.
     #[track_caller]
     fn open_by_ring(&self, path: &Path, c_path: &CString, flags: i32) -> io::Result<File> {
         let mode = self.wants.mode;
@@ -195,14 +195,15 @@ impl OpenOptions {
         // SAFETY: a successful open returns a new descriptor that nobody else owns.
         let fd = unsafe { op::own_fd(fd) };
         let file = File::from(fd);
-        let did_not_wait = flags & (sys::O_CREAT | sys::O_TRUNC) == 0;
+        // A FIFO has taken the place of the file that was looked up.
+        let did_not_wait = reads_only(flags) && flags & (sys::O_CREAT | sys::O_TRUNC) == 0;
         if did_not_wait && file.is_stream() && file.as_std().metadata()?.file_type().is_fifo() {
             return self.open_fifo(path, file.into());
         }
         Ok(file)
     }
 
-    /// Waits for the other end of a FIFO. The first descriptor, whose open did not wait, stays open
+    /// Waits for a writer of a FIFO. The first descriptor, whose open did not wait, stays open
     /// meanwhile, because a writer that has seen this end open must not see it close.
     #[cold]
     #[track_caller]
@@ -213,13 +214,23 @@ impl OpenOptions {
     }
 }
 
-/// Whether the kernel would open a FIFO on one of its few worker threads for files (io-wq) and
-/// occupy that thread until the other end is opened. A ring uses those threads for files that may
-/// have to be created or truncated.
-fn opens_stream_in_background(path: &Path, flags: i32) -> bool {
-    let is_in_background = flags & (sys::O_CREAT | sys::O_TRUNC) != 0 && flags & sys::O_EXCL == 0;
-    let found = if is_in_background { sys::look_up_cached(path, true) } else { None };
+/// Whether the path leads to a FIFO or a device, which must not be opened through the ring.
+///
+/// - To create or truncate a file, a ring uses one of its few worker threads for files (io-wq). A
+///   FIFO would occupy the thread until its other end is opened.
+/// - A read-only open that does not wait makes the reader visible. A writer might come and go
+///   before the reader begins to wait for it, and the reader would wait for a second one. This look
+///   at the path takes 1.9 µs of the 4.8 µs of an open and a close.
+fn may_wait_for_other_end(path: &Path, flags: i32) -> bool {
+    let may_write = flags & (sys::O_CREAT | sys::O_TRUNC) != 0;
+    let is_new = flags & sys::O_EXCL != 0;
+    let looks = if may_write { !is_new } else { reads_only(flags) };
+    let found = if looks { sys::look_up_cached(path, true) } else { None };
     found.is_some_and(|found| sys::file_kind(found) == FileKind::Stream)
+}
+
+fn reads_only(flags: i32) -> bool {
+    flags & libc::O_ACCMODE == libc::O_RDONLY
 }
 
 impl OpenOptionsExt for OpenOptions {

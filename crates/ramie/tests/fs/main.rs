@@ -8,6 +8,7 @@ mod as_std_files;
 mod calls;
 mod disk_full;
 mod errors;
+mod fifo;
 mod random;
 mod watcher;
 mod watcher_roots;
