@@ -18,6 +18,12 @@
 //! answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
 //! request must come within 2 s. The answer must be taken within 60 s, without a pause of 5 s.
 //!
+//! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]).
+//!
+//! # The flight recorder
+//! [`FlightRecorder`] keeps the last events of all strands in memory, and writes them to a file when
+//! something goes wrong. `ramie trace PID` records for some seconds, without one.
+//!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
 //! runs, SIGQUIT (Ctrl-\) makes the process write its dump to stderr, or add it to the file that
@@ -57,6 +63,7 @@ mod per_process;
 mod quit;
 mod serve;
 mod socket;
+mod trace;
 
 use std::time::Duration;
 
@@ -64,11 +71,18 @@ pub use self::dump::{
     CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
     WorkerDump, WorkerStatus,
 };
-pub use self::serve::socket_path;
 pub(crate) use self::{
-    option::{dump_file, is_served},
+    option::{dump_file, flight_recorder, is_served},
     quit::dump_on_quit,
     serve::serve,
+    trace::record,
+};
+pub use self::{
+    serve::socket_path,
+    trace::{
+        EndOfWait, FlightRecorder, Trace, TraceError, TraceEvent, TraceEventKind, TracedStrand,
+        TracedWait, TracedWorker, WakeSource, write_trace,
+    },
 };
 pub use crate::unwind::{Backtrace, BacktraceFrame};
 

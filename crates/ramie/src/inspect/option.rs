@@ -1,10 +1,12 @@
-//! The environment variables about dumps.
+//! The environment variables about dumps and traces.
 
 use std::{env, io, path::PathBuf};
 
+use super::FlightRecorder;
 use crate::core::worker::invalid;
 
 const VARIABLE: &str = "RAMIE_INSPECT";
+const RECORDER_VARIABLE: &str = "RAMIE_FLIGHT_RECORDER";
 /// The file to which dumps on SIGQUIT are added.
 pub(super) const FILE_VARIABLE: &str = "RAMIE_DUMP_FILE";
 
@@ -22,6 +24,30 @@ pub(crate) fn is_served(given: Option<bool>) -> io::Result<bool> {
         "1" => Ok(true),
         _ => Err(invalid(ramie_driver::invalid_value(VARIABLE, &value, "1 or 0"))),
     }
+}
+
+/// Returns the flight recorder: the option, or one for the directory that `RAMIE_FLIGHT_RECORDER`
+/// names.
+///
+/// # Errors
+/// `InvalidInput`: the variable has a relative path, or an option is out of range.
+pub(crate) fn flight_recorder(given: Option<FlightRecorder>) -> io::Result<Option<FlightRecorder>> {
+    const EXPECTED: &str = "an absolute path of a directory, such as /var/tmp/traces";
+    let from_variable = || {
+        let value = env::var_os(RECORDER_VARIABLE).filter(|value| !value.is_empty())?;
+        let wrong = || ramie_driver::invalid_value(RECORDER_VARIABLE, &value, EXPECTED);
+        let is_absolute = PathBuf::from(&value).is_absolute();
+        Some(if is_absolute { Ok(FlightRecorder::new(value)) } else { Err(invalid(wrong())) })
+    };
+    let Some(options) = given.map(Ok).or_else(from_variable).transpose()? else { return Ok(None) };
+    let in_range = |name: &str, value: usize, least: usize, most: usize| {
+        let is_right = (least..=most).contains(&value);
+        let wrong = || format!("{name} is {value}, but must be between {least} and {most}");
+        if is_right { Ok(()) } else { Err(invalid(wrong())) }
+    };
+    in_range("bytes_per_worker", options.bytes_per_worker, 4 << 10, 64 << 20)?;
+    in_range("files", options.files, 1, 1_000)?;
+    Ok(Some(options))
 }
 
 /// Returns the file for dumps on SIGQUIT, if `RAMIE_DUMP_FILE` names one.

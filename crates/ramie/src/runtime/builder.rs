@@ -13,7 +13,7 @@ use crate::{
         },
     },
     deadlock::Deadlock,
-    inspect,
+    inspect::{self, FlightRecorder},
     stall::{self, Reaction, Stall},
 };
 
@@ -88,6 +88,7 @@ pub(super) struct Config {
     pub(super) is_inspected: bool,
     pub(super) dumps_on_quit: bool,
     pub(super) dump_file: Option<PathBuf>,
+    pub(super) flight: Option<FlightRecorder>,
 }
 
 impl fmt::Debug for Config {
@@ -142,6 +143,7 @@ pub struct Builder {
     watch: WatchOptions,
     inspect: Option<bool>,
     dump_on_quit: bool,
+    flight: Option<FlightRecorder>,
 }
 
 /// The options of the watchdog.
@@ -387,6 +389,18 @@ impl Builder {
         self
     }
 
+    /// Records the last steps of all strands, and writes them to a file when something goes wrong:
+    /// see [`FlightRecorder`]. By default `RAMIE_FLIGHT_RECORDER` decides, which has the absolute
+    /// path of the directory; without it there is none.
+    ///
+    /// A process has one flight recorder, while any runtime runs that has asked for it; it has the
+    /// options of the first one. It costs about 1 % of the CPU time of a server, and a thread that
+    /// sleeps.
+    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
+        self.flight = Some(recorder);
+        self
+    }
+
     /// Makes sleeps, timeouts and deadlines follow a clock that the caller advances.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Clock::Manual(clock);
@@ -455,6 +469,7 @@ impl Builder {
             watch: self.watch.check()?,
             dumps_on_quit: self.dump_on_quit,
             dump_file: inspect::dump_file()?,
+            flight: inspect::flight_recorder(self.flight)?,
         };
         if driver == Choice::Uring {
             // The kernel may refuse a ring, and only this function can report that as an error.

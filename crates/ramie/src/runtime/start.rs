@@ -52,6 +52,8 @@ where
     crate::core::worker::install_hook();
     crate::core::strand::describe_overflows();
     crate::core::strand::be_open_to_debuggers();
+    // First, because the others may report trouble to it.
+    let _flight = config.flight.as_ref().map(inspect::record);
     let _served = config.is_inspected.then(inspect::serve);
     let _dumps_on_quit =
         config.dumps_on_quit.then(|| inspect::dump_on_quit(config.dump_file.clone()));

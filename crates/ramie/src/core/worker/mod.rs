@@ -16,7 +16,7 @@
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
 //!   [`stack_copy`] (frames, for backtraces);
-//! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
+//! - the rest: [`recorder`] (events for recordings), [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
 //!   that hold contexts), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
 //!   samples, count of switches), [`watched`] and [`view`] (what a watchdog sees from outside),
@@ -49,6 +49,7 @@ mod plugged;
 mod policy;
 mod pool;
 pub(crate) mod prefetch;
+mod recorder;
 mod root;
 mod run_loop;
 mod run_queue;
@@ -93,6 +94,7 @@ pub(crate) use self::{
     },
     patience::Turns,
     pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
+    recorder::{note_cancel, wake_for_recording},
     root::RootStrand,
     run_loop::Until,
     run_queue::Next,
@@ -110,7 +112,9 @@ pub(crate) use self::{
     watched::{Turn, WatchdogRest},
     workers::Workers,
 };
-use self::{current::CURRENT, patience::Patience, plugged::Plugged, watched::Watched};
+use self::{
+    current::CURRENT, patience::Patience, plugged::Plugged, recorder::Recorder, watched::Watched,
+};
 pub use self::{
     figures::{WorkerLevels, WorkerMetrics},
     no_switch::no_switch,
@@ -145,6 +149,7 @@ pub(crate) struct Worker {
     /// By which other threads ask for facts about the strands of this worker.
     pub(crate) surveys: Arc<SurveyInbox>,
     pub(crate) watched: Watched,
+    recorder: Recorder,
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -162,12 +167,13 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     let owner = unsafe { &*header.stack.get() }.owner;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid (the invariant of `Current`).
-    if let Some(worker) = unsafe { current.as_ref() }
-        && ptr::eq(worker.shared, owner)
-    {
-        worker.shared.record.woken_here.add_one();
-        worker.scheduler.make_ready(header, &worker.root);
-        return false;
+    if let Some(worker) = unsafe { current.as_ref() } {
+        worker.note_wake(header);
+        if ptr::eq(worker.shared, owner) {
+            worker.shared.record.woken_here.add_one();
+            worker.scheduler.make_ready(header, &worker.root);
+            return false;
+        }
     }
     owner.push(header);
     true
@@ -203,7 +209,7 @@ impl Worker {
         }
         let switches_per_poll = io.switches_per_poll;
         let surveys = SurveyInbox::register(shared, membership.as_ref().map(|member| member.index));
-        Worker {
+        let worker = Worker {
             scheduler: Scheduler::new(has_peers, switches_per_poll),
             shared,
             running: RunningStrand::new(switches_per_poll),
@@ -219,7 +225,10 @@ impl Worker {
             patience: Patience::default(),
             surveys,
             watched: Watched::new(),
-        }
+            recorder: Recorder::default(),
+        };
+        worker.recorder.look(&worker.running, &worker.surveys);
+        worker
     }
 
     /// The workers of the runtime, if this is one of them.
@@ -249,6 +258,8 @@ impl Worker {
         if let Some(stack) = self.running.masked_fiber() {
             return stack;
         }
+        // A thread that waits here need not have had a loop since a recording began.
+        self.recorder.look(&self.running, &self.surveys);
         let stack = self.root.stack();
         if stack.is_idle() {
             let header = self.headers.take(true);
@@ -317,6 +328,7 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
+        self.note_spawn(header);
         match &self.membership {
             Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
             _ => self.scheduler.ready.push_fresh(header),
@@ -376,6 +388,7 @@ impl Drop for Worker {
             crate::core::strand::free_root(self, header);
         }
         self.surveys.unregister();
+        self.recorder.end(&self.running);
         self.shared.release();
     }
 }

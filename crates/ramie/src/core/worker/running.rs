@@ -5,7 +5,7 @@ use std::{cell::Cell, ptr};
 
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, sampling::Sampling};
+use super::{FiberStack, recorder::BufferAddress, sampling::Sampling};
 
 /// The strand that runs on a worker, the `no_switch` regions that it is in, and whether it holds
 /// contexts ([`contexts`](super::contexts) has a table).
@@ -21,6 +21,10 @@ pub(crate) struct RunningStrand {
     pub(super) regions: Cell<u32>,
     /// The coarse clock of the worker: ms of `CLOCK_MONOTONIC`, modulo 2^32, read at each poll.
     now_ms: Cell<u32>,
+    /// The buffer for the events of a recording.
+    pub(super) trace: BufferAddress,
+    /// Whether the driver hands out wake-ups, so that ops are their cause.
+    pub(super) is_reaping: Cell<bool>,
     /// The sample of how long strands wait for their turn and run.
     pub(super) sampling: Sampling,
 }
@@ -32,6 +36,8 @@ impl RunningStrand {
             masked: Cell::new(ptr::null()),
             regions: Cell::new(0),
             now_ms: Cell::new(coarse_ms()),
+            trace: BufferAddress::null(),
+            is_reaping: Cell::new(false),
             sampling: Sampling::new(switches_per_poll),
         }
     }
