@@ -1,5 +1,5 @@
 //! The `ramie` program: a lab that benchmarks threads, fibers and a hybrid on this machine, the
-//! workloads that the lab runs, a small HTTP server, dumps of running processes, and a doctor that
+//! workloads that the lab runs, a small HTTP server, dumps and traces of running processes, and a doctor that
 //! diagnoses the kernel.
 #![deny(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod runtime;
 mod serve;
 mod signals;
 mod summary;
+mod trace;
 mod usage_error;
 mod workload;
 
@@ -84,6 +85,7 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         Some(Command::Serve(serve)) => serve::serve(&serve),
         Some(Command::Dump(arguments)) => dump::dump(&arguments),
         Some(Command::Metrics(arguments)) => dump::metrics(&arguments),
+        Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
         Some(Command::Responder) => workload::responder::respond(),
         Some(Command::LoadGenerator(load)) => workload::load_generator::generate(&load),
