@@ -5,10 +5,13 @@ mod common;
 
 mod backtraces;
 mod dump;
+mod flight;
 mod joiners;
 mod million;
 mod quit;
 mod served;
+mod traced;
+mod traced_requests;
 mod waits;
 
 use std::{

@@ -10,7 +10,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -45,7 +45,8 @@ pub(crate) struct TraceClients {
 }
 
 struct TraceClient {
-    socket: Arc<OwnedFd>,
+    /// The thread keeps it, so that the connection ends with the trace.
+    socket: Weak<OwnedFd>,
     thread: JoinHandle<()>,
 }
 
@@ -85,7 +86,7 @@ impl TraceClients {
         let builder = thread::Builder::new().name("ramie-trace".to_owned()).stack_size(STACK);
         let thread =
             builder.spawn(record).map_err(|error| format!("no thread for it ({error})"))?;
-        *current = Some(TraceClient { socket: Arc::clone(socket), thread });
+        *current = Some(TraceClient { socket: Arc::downgrade(socket), thread });
         Ok(())
     }
 
@@ -94,7 +95,7 @@ impl TraceClients {
         self.is_over.store(true, Ordering::SeqCst);
         let Some(TraceClient { socket, thread }) = self.current().take() else { return };
         // Ends a call of the thread that waits for the client.
-        let _ = sys::shutdown(&socket, Shutdown::Both);
+        let _ = socket.upgrade().map(|socket| sys::shutdown(&socket, Shutdown::Both));
         thread.thread().unpark();
         let _ = thread.join();
     }
