@@ -44,7 +44,6 @@ pub(super) fn convert(trace: &Trace, sink: &mut dyn Write) -> io::Result<()> {
     let workers = vec![Runs::Nothing; trace.workers.len()];
     let mut state = Conversion { trace, strands, workers, flows: 0, packets: &mut packets };
     state.begin_waits(begin);
-    state.note_overwritten(begin);
     for event in &trace.events {
         state.add(event);
     }
@@ -69,6 +68,10 @@ struct StrandState {
     phase: Phase,
     /// The arrow of the wake-up or the spawn that the strand has not followed yet.
     flow: Option<Flow>,
+    /// The worker on which it runs.
+    worker: Option<usize>,
+    /// When its phase began.
+    since: Duration,
 }
 
 /// What a worker does.
@@ -91,7 +94,17 @@ fn strands_of(trace: &Trace) -> HashMap<FiberId, StrandState> {
     let state = |(index, strand): (usize, &TracedStrand)| {
         let track = Track(STRANDS + index as u64);
         let label = label_of(strand);
-        (strand.id, StrandState { track, label, phase: Phase::Unknown, flow: None })
+        (
+            strand.id,
+            StrandState {
+                track,
+                label,
+                phase: Phase::Unknown,
+                flow: None,
+                worker: None,
+                since: Duration::ZERO,
+            },
+        )
     };
     trace.strands.iter().enumerate().map(state).collect()
 }
@@ -194,13 +207,18 @@ impl Conversion<'_, '_> {
         }
     }
 
-    fn note_overwritten(&mut self, begin: Duration) {
-        for (index, worker) in self.trace.workers.iter().enumerate() {
-            if worker.overwritten > 0 {
-                let count = i64::try_from(worker.overwritten).unwrap_or(i64::MAX);
-                let details = [Detail::Number("events", count)];
-                let track = worker_track(index);
-                self.packets.instant(track, begin, "events were overwritten", &details, None);
+    /// Events of a worker are missing, so the phases of its strands are unknown.
+    fn forget(&mut self, worker: usize, time: Duration, count: u64) {
+        let details = [Detail::Number("events", i64::try_from(count).unwrap_or(i64::MAX))];
+        let track = worker_track(worker);
+        self.packets.instant(track, time, "events were overwritten", &details, None);
+        self.set_worker(worker, Runs::Nothing, time, "");
+        for state in self.strands.values_mut().filter(|state| state.worker == Some(worker)) {
+            if !matches!(state.phase, Phase::Unknown | Phase::Ended) {
+                self.packets.end_slice(state.track, time);
+                state.phase = Phase::Unknown;
+                state.since = time;
+                state.flow = None;
             }
         }
     }
@@ -219,6 +237,7 @@ impl Conversion<'_, '_> {
             self.packets.end_slice(state.track, time);
         }
         state.phase = phase;
+        state.since = time;
         let flows = match phase {
             Phase::Runs => [None, state.flow.take()],
             Phase::NotStarted | Phase::Runnable => [state.flow, None],
@@ -290,7 +309,7 @@ impl Conversion<'_, '_> {
             }
             TraceEventKind::Ended { has_panicked, .. } => {
                 let name = if *has_panicked { "ends by a panic" } else { "ends" };
-                self.stop(worker, strand, time);
+                self.stop(worker, time);
                 self.begin(strand, Phase::Ended, time, "", &[]);
                 self.packets.instant(here, time, name, &[], None);
             }
@@ -307,6 +326,7 @@ impl Conversion<'_, '_> {
                 let name = format!("steals {}", self.label(strand));
                 self.packets.instant(worker_track(worker), time, &name, &[], None);
             }
+            TraceEventKind::Overwritten { count, .. } => self.forget(worker, time, *count),
             TraceEventKind::Sleeps => self.sleep(worker, time),
             TraceEventKind::Awakes => self.set_worker(worker, Runs::Nothing, time, ""),
             _ => {}
@@ -338,7 +358,7 @@ impl Conversion<'_, '_> {
     }
 
     fn add_wait(&mut self, event: &TraceEvent, wait: &TracedWait) {
-        self.stop(event.worker, event.strand, event.time);
+        self.stop(event.worker, event.time);
         self.begin(event.strand, Phase::Waits, event.time, &name_of(wait), &details_of(wait));
         let is_woken = |strand| self.strands.get(strand).is_some_and(|state| state.flow.is_some());
         if event.strand.as_ref().is_some_and(is_woken) {
@@ -379,12 +399,13 @@ impl Conversion<'_, '_> {
     fn run(&mut self, worker: usize, strand: Option<FiberId>, time: Duration) {
         if let Some(id) = strand {
             let label = self.label(strand).to_owned();
+            self.strands.entry(id).and_modify(|state| state.worker = Some(worker));
             self.set_worker(worker, Runs::Strand(id), time, &label);
         }
     }
 
     /// A strand suspends or ends. If another one is on the worker's track, that one has yielded.
-    fn stop(&mut self, worker: usize, _strand: Option<FiberId>, time: Duration) {
+    fn stop(&mut self, worker: usize, time: Duration) {
         if matches!(self.workers[worker], Runs::Strand(_)) {
             self.set_worker(worker, Runs::Nothing, time, "");
         }
@@ -399,9 +420,10 @@ impl Conversion<'_, '_> {
         let end =
             self.trace.events.last().map_or(begin, |event| event.time).max(self.trace.span[1]);
         for strand in &self.trace.strands {
-            let phase = self.strands[&strand.id].phase;
-            if let (Phase::Unknown, Some(wait)) = (phase, &strand.wait) {
-                let since = wait.since.unwrap_or(begin).clamp(begin, end);
+            let StrandState { phase, since, .. } = self.strands[&strand.id];
+            let has_waited = |wait: &&TracedWait| wait.since.is_some_and(|since| since <= end);
+            if let (Phase::Unknown, Some(wait)) = (phase, strand.wait.as_ref().filter(has_waited)) {
+                let since = wait.since.unwrap_or(begin).max(begin).clamp(since.min(end), end);
                 self.begin_phase(strand.id, Phase::Waits, since, &name_of(wait), &details_of(wait));
             }
             self.begin_phase(strand.id, Phase::Ended, end, "", &[]);

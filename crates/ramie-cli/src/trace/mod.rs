@@ -7,6 +7,8 @@ mod ask;
 mod convert;
 mod messages;
 mod packets;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -41,7 +43,7 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
         Ok(trace)
     });
     match written {
-        Ok(trace) => report(&trace, &output),
+        Ok(trace) => report(&trace, arguments, &output),
         Err(failure) => {
             let _ = fs::remove_file(&output);
             Err(failure)
@@ -102,9 +104,10 @@ fn write(trace: &Trace, file: &File, path: &Path) -> Result<(), Failure> {
     })
 }
 
-fn report(trace: &Trace, path: &Path) -> Result<(), Failure> {
+fn report(trace: &Trace, arguments: &TraceArguments, path: &Path) -> Result<(), Failure> {
     let overwritten: u64 = trace.workers.iter().map(|worker| worker.overwritten).sum();
-    if overwritten > 0 {
+    // A flight recorder keeps the last events only.
+    if overwritten > 0 && matches!(arguments.target, TraceTarget::Process(_)) {
         output::warn(&format!(
             "{overwritten} events are missing, because they were overwritten before they were read"
         ));

@@ -66,8 +66,9 @@ impl TraceBuffer {
         self.head.load(Ordering::Acquire)
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<EventWords>()
+    /// The number of events that it holds.
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
     }
 
     /// Adds an event. Called by the worker alone.

@@ -82,8 +82,11 @@ impl TracedBuffer {
         self.is_ended.store(true, Ordering::Release);
     }
 
-    /// Whether no events follow those that the caller sees afterwards.
-    pub(crate) fn is_ended(&self) -> bool {
+    fn bytes(&self) -> usize {
+        self.events.capacity() * size_of::<EventWords>()
+    }
+
+    fn is_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
     }
 }
@@ -173,12 +176,12 @@ impl RecordingState {
     /// those whose bytes are needed. Returns whether there is room.
     fn make_room(&mut self, bytes: usize) -> bool {
         let mut ended = self.buffers.iter().filter(|traced| traced.is_ended()).count();
-        let mut used: usize = self.buffers.iter().map(|traced| traced.events.bytes()).sum();
+        let mut used: usize = self.buffers.iter().map(|traced| traced.bytes()).sum();
         self.buffers.retain(|traced| {
             let goes = traced.is_ended() && (ended > ENDED_KEPT || used + bytes > MOST_BYTES);
             if goes {
                 ended -= 1;
-                used -= traced.events.bytes();
+                used -= traced.bytes();
             }
             !goes
         });

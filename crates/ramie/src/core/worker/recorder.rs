@@ -172,13 +172,19 @@ impl Worker {
     }
 
     /// Records the spawn of a strand, by the one that runs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_spawn(&self, header: &StrandHeader) {
         if let Some(trace) = self.running.trace() {
-            let name = header.attributes.shared().and_then(|shared| shared.options.name.as_deref());
-            let spawner = running_strand(self);
-            trace.add_spawn(header.id_bits(), spawner, header.spawned_at(), name);
+            self.add_spawn(trace, header);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_spawn(&self, trace: &TraceBuffer, header: &StrandHeader) {
+        let name = header.attributes.shared().and_then(|shared| shared.options.name.as_deref());
+        let spawner = running_strand(self);
+        trace.add_spawn(header.id_bits(), spawner, header.spawned_at(), name);
     }
 
     /// Records the start of a strand on a stack.

@@ -21,7 +21,7 @@ use crate::{
     inspect::{DumpOptions, StrandDump, WaitTarget, collect},
 };
 
-/// The most events that are copied at a time.
+/// The most events that are copied at a time while a trace is recorded.
 const PART: usize = 4096;
 /// The most strands of a dump that a trace describes.
 const MOST_STRANDS: usize = 65_536;
@@ -43,6 +43,8 @@ pub(super) struct Gatherer<'a> {
     /// The number of bytes of events from which on no more are taken.
     most_bytes: u64,
     begins_with: FirstEvent,
+    /// The most events that are copied at a time.
+    part: usize,
 }
 
 /// The first event of each buffer that is there at the begin of a trace.
@@ -83,6 +85,8 @@ impl<'a> Gatherer<'a> {
             bytes: 0,
             most_bytes,
             begins_with: first,
+            // A worker that goes on would overwrite the rest while a part is written to a file.
+            part: if first == FirstEvent::Oldest { usize::MAX } else { PART },
         };
         gatherer.find_buffers(sink)?;
         // Workers that come later have no events from before the begin.
@@ -114,27 +118,33 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    /// Adds the events that the workers have written since the last step.
+    /// Adds the events that the workers have written since the last step. Returns how full the
+    /// fullest buffer was, from 0 to 1.
     ///
     /// # Errors
     /// That of the sink.
-    pub(super) fn step(&mut self, sink: Sink<'_>) -> io::Result<()> {
+    pub(super) fn step(&mut self, sink: Sink<'_>) -> io::Result<f64> {
         self.find_buffers(sink)?;
+        let mut fullest = 0.0_f64;
         for mut source in std::mem::take(&mut self.sources) {
+            let from = source.next;
             self.copy(&mut source, sink)?;
+            let events = &source.traced.events;
+            fullest = fullest.max((source.next - from) as f64 / events.capacity() as f64);
             // If not, the worker has ended, and its buffer is in the list no more.
             if Arc::strong_count(&source.traced) > 1 {
                 self.sources.push(source);
             }
         }
-        sink(&time_chunk(TickClock::now(self.recording.clock().is_fast)))
+        sink(&time_chunk(TickClock::now(self.recording.clock().is_fast)))?;
+        Ok(fullest)
     }
 
     fn copy(&mut self, source: &mut EventSource, sink: Sink<'_>) -> io::Result<()> {
         let end = source.traced.events.written();
         while source.next < end && !self.is_full() {
             self.events.clear();
-            let copied = source.traced.events.copy(source.next, PART, &mut self.events);
+            let copied = source.traced.events.copy(source.next, self.part, &mut self.events);
             source.next = copied.next;
             let mut texts = Vec::new();
             for event in &self.events {
@@ -147,10 +157,12 @@ impl<'a> Gatherer<'a> {
             if !texts.is_empty() {
                 sink(&names::chunk_of(&texts))?;
             }
-            let chunk = Chunk::new(EVENTS).u32(source.number).u64(copied.first);
-            let chunk = chunk.words(self.events.iter()).end();
-            self.bytes += chunk.len() as u64;
-            sink(&chunk)?;
+            for (first, part) in (copied.first..).step_by(PART).zip(self.events.chunks(PART)) {
+                let chunk = Chunk::new(EVENTS).u32(source.number).u64(first);
+                let chunk = chunk.words(part.iter()).end();
+                self.bytes += chunk.len() as u64;
+                sink(&chunk)?;
+            }
         }
         Ok(())
     }

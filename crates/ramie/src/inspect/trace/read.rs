@@ -174,11 +174,17 @@ impl Reader {
         let number = content.u32()?;
         let first = content.u64()?;
         let (worker, next) = *self.buffers.get(&number)?;
-        self.trace.workers[worker].overwritten += first.saturating_sub(next);
+        let lost = first.saturating_sub(next);
+        self.trace.workers[worker].overwritten += lost;
         let mut count = 0;
         while let (Some(time), Some(strand), Some(second), Some(third)) =
             (content.u64(), content.u64(), content.u64(), content.u64())
         {
+            if lost > 0 && count == 0 {
+                let kind = TraceEventKind::Overwritten { count: lost };
+                let event = TraceEvent { time: Duration::ZERO, worker, strand: None, kind };
+                self.events.push((time >> 8, event));
+            }
             self.event(worker, &[time, strand, second, third]);
             count += 1;
         }

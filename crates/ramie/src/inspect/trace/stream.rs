@@ -27,13 +27,15 @@ use crate::core::{
 
 /// The longest trace.
 pub(crate) const MOST_SECONDS: u64 = 600;
-/// The time between two copies of the buffers.
-const TICK: Duration = Duration::from_millis(5);
+/// The longest and the shortest time between two copies of the buffers. It becomes shorter while
+/// buffers are more than [`FULL`] full, and longer while they are less than half as full.
+const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_micros(250)];
+const FULL: f64 = 0.25;
 /// The bytes of events after which a trace takes no more.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// The bytes of a worker's buffer: the events of some ticks of a busy worker. More would evict more
-/// of the program's data from the caches.
-const BYTES: usize = 512 * 1024;
+/// The bytes of a worker's buffer: the events of a busy worker in some milliseconds. More would evict
+/// more of the program's data from the caches.
+const BYTES: usize = 1024 * 1024;
 /// The thread's stack.
 const STACK: usize = 256 * 1024;
 
@@ -124,9 +126,16 @@ fn stream(
     // The workers take their buffers before they answer.
     gatherer.describe_strands(is_over, send)?;
     let end = Instant::now() + time;
+    let [longest, shortest] = TICKS;
+    let mut tick = longest;
     while Instant::now() < end && !is_over() && !gatherer.is_full() {
-        thread::park_timeout(TICK.min(end.saturating_duration_since(Instant::now())));
-        gatherer.step(send)?;
+        thread::park_timeout(tick.min(end.saturating_duration_since(Instant::now())));
+        let fullest = gatherer.step(send)?;
+        if fullest > FULL {
+            tick = (tick / 2).max(shortest);
+        } else if fullest < FULL / 2.0 {
+            tick = (tick * 2).min(longest);
+        }
     }
     gatherer.describe_strands(is_over, send)?;
     gatherer.step(send)?;

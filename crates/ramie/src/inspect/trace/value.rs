@@ -165,6 +165,13 @@ pub enum TraceEventKind {
     },
     /// The worker took the closure of the strand from another worker.
     Stolen,
+    /// Events of the worker that came before the next one are missing, because they were overwritten
+    /// before they were read.
+    #[non_exhaustive]
+    Overwritten {
+        /// The number of events.
+        count: u64,
+    },
     /// The worker falls asleep in the kernel.
     Sleeps,
     /// The worker has left the kernel.
