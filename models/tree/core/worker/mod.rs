@@ -85,6 +85,10 @@ impl RunningStrand {
         0
     }
 
+    /// Nothing is recorded.
+    pub(crate) fn note_waits(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+    pub(crate) fn note_continues(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+
     pub(crate) fn has_no_context(&self) -> bool {
         context::is_empty()
     }
@@ -170,6 +174,9 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     }
     is_away
 }
+
+/// Nothing is recorded.
+pub(crate) fn note_cancel(_scope: *const ()) {}
 
 pub(crate) fn unpark(id: strand::FiberId) {
     let header = strand::header_at(id.index());
