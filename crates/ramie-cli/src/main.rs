@@ -1,6 +1,6 @@
 //! The `ramie` program: a lab that benchmarks threads, fibers and a hybrid on this machine, the
-//! workloads that the lab runs, a small HTTP server, dumps and traces of running processes, and a doctor that
-//! diagnoses the kernel.
+//! workloads that the lab runs, a small HTTP server, dumps and traces of running processes, and a
+//! doctor that diagnoses the kernel.
 #![deny(unsafe_code)]
 
 mod advise;

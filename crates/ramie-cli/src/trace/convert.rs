@@ -5,8 +5,8 @@
 //! wake-up is an instant on the track of the strand that wakes (of the worker, if an op or a timer
 //! does), and an arrow to the slices of the strand that is woken.
 //!
-//! `yield_now` is no event: a strand that yields stays in `runs`, and a worker's slice ends with the
-//! next event of another strand.
+//! `yield_now` is no event: a strand that yields stays in `runs`, and a worker's slice ends with
+//! the next event of another strand.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ pub(super) fn convert(trace: &Trace, sink: &mut dyn Write) -> io::Result<()> {
     let strands = strands_of(trace);
     describe(trace, &strands, &mut packets);
     let begin = trace.events.first().map_or(trace.span[0], |event| event.time);
-    let workers = vec![Runs::Nothing; trace.workers.len()];
+    let workers = vec![Occupation::Nothing; trace.workers.len()];
     let mut state = Conversion { trace, strands, workers, flows: 0, packets: &mut packets };
     state.begin_waits(begin);
     for event in &trace.events {
@@ -76,7 +76,7 @@ struct StrandState {
 
 /// What a worker does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Runs {
+enum Occupation {
     Nothing,
     Strand(FiberId),
     Sleep,
@@ -85,7 +85,7 @@ enum Runs {
 struct Conversion<'a, 'b> {
     trace: &'a Trace,
     strands: HashMap<FiberId, StrandState>,
-    workers: Vec<Runs>,
+    workers: Vec<Occupation>,
     flows: u64,
     packets: &'a mut Packets<'b>,
 }
@@ -185,7 +185,7 @@ impl Conversion<'_, '_> {
         for event in &self.trace.events {
             let Some(strand) = event.strand else { continue };
             let wait = match &event.kind {
-                TraceEventKind::Continues { wait, .. } => Some(wait),
+                TraceEventKind::Continues { wait, .. } => Some(&**wait),
                 TraceEventKind::Spawned { .. }
                 | TraceEventKind::Started
                 | TraceEventKind::Waits(_)
@@ -212,7 +212,7 @@ impl Conversion<'_, '_> {
         let details = [Detail::Number("events", i64::try_from(count).unwrap_or(i64::MAX))];
         let track = worker_track(worker);
         self.packets.instant(track, time, "events were overwritten", &details, None);
-        self.set_worker(worker, Runs::Nothing, time, "");
+        self.set_worker(worker, Occupation::Nothing, time, "");
         for state in self.strands.values_mut().filter(|state| state.worker == Some(worker)) {
             if !matches!(state.phase, Phase::Unknown | Phase::Ended) {
                 self.packets.end_slice(state.track, time);
@@ -328,7 +328,7 @@ impl Conversion<'_, '_> {
             }
             TraceEventKind::Overwritten { count, .. } => self.forget(worker, time, *count),
             TraceEventKind::Sleeps => self.sleep(worker, time),
-            TraceEventKind::Awakes => self.set_worker(worker, Runs::Nothing, time, ""),
+            TraceEventKind::Awakes => self.set_worker(worker, Occupation::Nothing, time, ""),
             _ => {}
         }
     }
@@ -386,12 +386,12 @@ impl Conversion<'_, '_> {
     }
 
     /// Lets the track of a worker show another occupation.
-    fn set_worker(&mut self, worker: usize, runs: Runs, time: Duration, name: &str) {
+    fn set_worker(&mut self, worker: usize, runs: Occupation, time: Duration, name: &str) {
         let before = std::mem::replace(&mut self.workers[worker], runs);
-        if before != Runs::Nothing {
+        if before != Occupation::Nothing {
             self.packets.end_slice(worker_track(worker), time);
         }
-        if runs != Runs::Nothing {
+        if runs != Occupation::Nothing {
             self.packets.slice(worker_track(worker), time, name, &[], [None, None]);
         }
     }
@@ -400,19 +400,19 @@ impl Conversion<'_, '_> {
         if let Some(id) = strand {
             let label = self.label(strand).to_owned();
             self.strands.entry(id).and_modify(|state| state.worker = Some(worker));
-            self.set_worker(worker, Runs::Strand(id), time, &label);
+            self.set_worker(worker, Occupation::Strand(id), time, &label);
         }
     }
 
     /// A strand suspends or ends. If another one is on the worker's track, that one has yielded.
     fn stop(&mut self, worker: usize, time: Duration) {
-        if matches!(self.workers[worker], Runs::Strand(_)) {
-            self.set_worker(worker, Runs::Nothing, time, "");
+        if matches!(self.workers[worker], Occupation::Strand(_)) {
+            self.set_worker(worker, Occupation::Nothing, time, "");
         }
     }
 
     fn sleep(&mut self, worker: usize, time: Duration) {
-        self.set_worker(worker, Runs::Sleep, time, "sleeps");
+        self.set_worker(worker, Occupation::Sleep, time, "sleeps");
     }
 
     /// Ends all slices, and adds the waits that no event belongs to.
@@ -429,7 +429,7 @@ impl Conversion<'_, '_> {
             self.begin_phase(strand.id, Phase::Ended, end, "", &[]);
         }
         for worker in 0..self.workers.len() {
-            self.set_worker(worker, Runs::Nothing, end, "");
+            self.set_worker(worker, Occupation::Nothing, end, "");
         }
         if !self.trace.is_complete {
             self.packets.instant(PROCESS, end, "the trace is cut off", &[], None);

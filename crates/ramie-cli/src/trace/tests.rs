@@ -20,7 +20,7 @@ use super::{
 };
 
 #[derive(Clone, PartialEq, Message)]
-struct Packets {
+struct TraceFile {
     #[prost(message, repeated, tag = "1")]
     packet: Vec<TracePacket>,
 }
@@ -78,7 +78,7 @@ impl Converted {
     fn of(trace: &Trace) -> Converted {
         let mut bytes = Vec::new();
         convert(trace, &mut bytes).unwrap();
-        let packets = Packets::decode(&*bytes).unwrap().packet;
+        let packets = TraceFile::decode(&*bytes).unwrap().packet;
         let mut converted =
             Converted { tracks: HashMap::new(), names: HashMap::new(), events: Vec::new() };
         for packet in packets {

@@ -21,8 +21,8 @@
 //! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]).
 //!
 //! # The flight recorder
-//! [`FlightRecorder`] keeps the last events of all strands in memory, and writes them to a file when
-//! something goes wrong. `ramie trace PID` records for some seconds, without one.
+//! [`FlightRecorder`] keeps the last events of all strands in memory, and writes them to a file
+//! when something goes wrong. `ramie trace PID` records for some seconds, without one.
 //!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
@@ -71,12 +71,7 @@ pub use self::dump::{
     CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
     WorkerDump, WorkerStatus,
 };
-pub(crate) use self::{
-    option::{dump_file, flight_recorder, is_served},
-    quit::dump_on_quit,
-    serve::serve,
-    trace::record,
-};
+pub(crate) use self::option::{InspectChoices, InspectOptions};
 pub use self::{
     serve::socket_path,
     trace::{

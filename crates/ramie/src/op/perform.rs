@@ -146,7 +146,7 @@ impl<'a> Request<'a> {
         // that the op points to stays valid, and the file belongs to the op's descriptor.
         match unsafe { submit(&worker, frame, file) }? {
             Submitted::Complete => {
-                worker.note_op_at_once(frame, fd);
+                worker::note_op_at_once(&worker, frame, fd);
                 worker.note_complete_at_once();
             }
             Submitted::InFlight => {
@@ -220,7 +220,7 @@ unsafe fn perform_bounded(
     // promise the memory that the op points to stays valid.
     let result = match unsafe { submit(worker, frame, file) }? {
         Submitted::Complete => {
-            worker.note_op_at_once(frame, fd);
+            worker::note_op_at_once(worker, frame, fd);
             worker.note_complete_at_once();
             result_of(frame, None)
         }

@@ -104,7 +104,10 @@ fn assert_woken(
     woken: (WakeSource, EndOfWait),
 ) {
     let kinds = kinds(trace, name);
-    let is_begin = |kind: &&TraceEventKind| matches!(kind, TraceEventKind::Waits(wait) if wait.purpose.as_deref() == Some(purpose));
+    let is_begin = |kind: &&TraceEventKind| match kind {
+        TraceEventKind::Waits(wait) => wait.purpose.as_deref() == Some(purpose),
+        _ => false,
+    };
     let begin = kinds.iter().position(is_begin).unwrap_or_else(|| panic!("{kinds:?}"));
     let TraceEventKind::Waits(wait) = kinds[begin] else { unreachable!() };
     let location = wait.location.as_deref().expect("a location");

@@ -74,7 +74,17 @@ pub(crate) struct Worker {
 }
 
 /// Empty, because the one strand of a worker may always wait.
-pub(crate) struct RunningStrand;
+pub(crate) struct RunningStrand {
+    pub(crate) recorder: Recorder,
+}
+
+/// Records nothing.
+pub(crate) struct Recorder;
+
+impl Recorder {
+    pub(crate) fn note_waits(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+    pub(crate) fn note_continues(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+}
 
 impl RunningStrand {
     pub(crate) fn check_may_switch(&self) {}
@@ -85,9 +95,6 @@ impl RunningStrand {
         0
     }
 
-    /// Nothing is recorded.
-    pub(crate) fn note_waits(&self, _stack: &FiberStack, _record: &WaitRecord) {}
-    pub(crate) fn note_continues(&self, _stack: &FiberStack, _record: &WaitRecord) {}
 
     pub(crate) fn has_no_context(&self) -> bool {
         context::is_empty()
@@ -196,7 +203,7 @@ impl Worker {
             stack,
             shared,
             kernel,
-            running: RunningStrand,
+            running: RunningStrand { recorder: Recorder },
             is_ready: Cell::new(false),
             armed_ns: Cell::new(None),
             now_ns: Cell::new(0),

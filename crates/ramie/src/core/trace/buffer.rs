@@ -45,7 +45,7 @@ pub(crate) struct TraceBuffer {
 
 /// The part of a buffer that a reader has copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Copied {
+pub(crate) struct CopiedEvents {
     /// The number of the first event.
     pub(crate) first: u64,
     /// The number of the next one, which was not copied.
@@ -88,22 +88,31 @@ impl TraceBuffer {
 
     /// Appends the events from number `from` on to `events`, `most` at most, and without those that
     /// have been replaced.
-    pub(crate) fn copy(&self, from: u64, most: usize, events: &mut Vec<EventWords>) -> Copied {
+    pub(crate) fn copy(
+        &self,
+        from: u64,
+        most: usize,
+        events: &mut Vec<EventWords>,
+    ) -> CopiedEvents {
         let start = events.len();
         let head = self.head.load(Ordering::Acquire);
         let capacity = self.mask + 1;
         let first = from.max(head.saturating_sub(capacity)).min(head);
         let next = head.min(first.saturating_add(most as u64));
-        let load = |number: u64| {
-            let slot = &self.slots[(number & self.mask) as usize];
+        let load = |slot: &[AtomicU64; WORDS]| {
             std::array::from_fn(|word| slot[word].load(Ordering::Relaxed))
         };
-        events.extend((first..next).map(load));
+        // In two parts, if the events go past the end of the slots.
+        let at = (first & self.mask) as usize;
+        let length = (next - first) as usize;
+        let until_end = length.min(self.slots.len() - at);
+        events.extend(self.slots[at..at + until_end].iter().map(load));
+        events.extend(self.slots[..length - until_end].iter().map(load));
         // The fence of step 3; see the protocol.
         fence(Ordering::Acquire);
         let now = self.head.load(Ordering::Relaxed);
         let whole = (now + 1).saturating_sub(capacity).clamp(first, next);
         events.drain(start..start + (whole - first) as usize);
-        Copied { first: whole, next }
+        CopiedEvents { first: whole, next }
     }
 }

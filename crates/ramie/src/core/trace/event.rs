@@ -32,8 +32,8 @@ pub(crate) enum EventKind {
     /// A strand has started: it was spawned at the location in word 2; word 3 is the address of its
     /// closure's name, with its length above.
     Started = 3,
-    /// A strand begins to wait: for the kind of wait in word 2, at the location in word 3. Above the
-    /// addresses lie the upper and the lower half of the detail: a descriptor plus 1, or 0.
+    /// A strand begins to wait: for the kind of wait in word 2, at the location in word 3. Above
+    /// the addresses lie the upper and the lower half of the detail: a descriptor plus 1, or 0.
     Waits = 4,
     /// A strand continues, because it was woken; the words are those of `Waits`.
     Woken = 5,
@@ -91,6 +91,12 @@ impl EventKind {
             Awakes,
         ]
     };
+
+    /// Whether the words of an event have addresses: a quick look, before those that take longer.
+    #[inline]
+    pub(crate) fn has_addresses(event: &EventWords) -> bool {
+        (event[0] as u8) <= EventKind::WaitCancelled as u8
+    }
 
     pub(crate) fn of(event: &EventWords) -> Option<EventKind> {
         let number = usize::from(event[0] as u8);

@@ -2,8 +2,9 @@
 //!
 //! While a recording runs, each worker writes an *event* of 32 bytes for each step of its strands:
 //! spawn, start, begin and end of a wait, wake-up, end, and more ([`EventKind`]). The newest events
-//! replace the oldest. Readers ([`inspect`](crate::inspect)) copy them meanwhile, and make a *trace*
-//! of them. `yield_now` writes no event, so a switch costs the same with a recording as without.
+//! replace the oldest. Readers ([`inspect`](crate::inspect)) copy them meanwhile, and make a
+//! *trace* of them. `yield_now` writes no event, so a switch costs the same with a recording as
+//! without.
 //!
 //! - [`buffer`]: the events of one worker, and the protocol between the worker and its readers;
 //! - [`event`]: the kinds of events, and the meaning of their words;
@@ -14,7 +15,8 @@
 //! all of `core` may write events.
 //!
 //! # Protocol of a recording
-//! There is one recording for the process, or none. It has a generation, which is odd while it runs.
+//! There is one recording for the process, or none. It has a generation, which is odd while it
+//! runs.
 //!
 //! | the process is | changed by |
 //! |---|---|
@@ -47,5 +49,5 @@ pub(crate) use self::{
     buffer::{EventWords, TraceBuffer},
     event::{EventKind, WakeCause, text_of, unpack_address, unpack_bits, unpack_detail},
     recording::{Recording, TickClock, TraceOptions, TraceOwner, TracedBuffer, follow, generation},
-    trouble::{BEFORE_ABORT, Listener, Trouble, report, report_and_wait},
+    trouble::{BEFORE_ABORT, Trouble, TroubleListener, report, report_and_wait},
 };

@@ -172,8 +172,8 @@ pub(crate) fn follow(owner: impl FnOnce() -> TraceOwner) -> (u32, Option<Arc<Tra
 }
 
 impl RecordingState {
-    /// Removes buffers of ended workers, the oldest first: those beyond the number that is kept, and
-    /// those whose bytes are needed. Returns whether there is room.
+    /// Removes buffers of ended workers, the oldest first: those beyond the number that is kept,
+    /// and those whose bytes are needed. Returns whether there is room.
     fn make_room(&mut self, bytes: usize) -> bool {
         let mut ended = self.buffers.iter().filter(|traced| traced.is_ended()).count();
         let mut used: usize = self.buffers.iter().map(|traced| traced.bytes()).sum();

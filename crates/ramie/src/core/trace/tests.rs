@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{EventWords, TraceBuffer, buffer::Copied};
+use super::{EventWords, TraceBuffer, buffer::CopiedEvents};
 
 fn event(number: u64) -> EventWords {
     [number, number.wrapping_mul(3), !number, number << 8]
@@ -12,17 +12,17 @@ fn event(number: u64) -> EventWords {
 fn the_newest_events_replace_the_oldest() {
     let buffer = TraceBuffer::new(8, false);
     let mut events = Vec::new();
-    assert_eq!(buffer.copy(0, 100, &mut events), Copied { first: 0, next: 0 });
+    assert_eq!(buffer.copy(0, 100, &mut events), CopiedEvents { first: 0, next: 0 });
     (0..5).for_each(|number| buffer.push(event(number)));
-    assert_eq!(buffer.copy(2, 2, &mut events), Copied { first: 2, next: 4 });
+    assert_eq!(buffer.copy(2, 2, &mut events), CopiedEvents { first: 2, next: 4 });
     assert_eq!(events, [event(2), event(3)]);
     (5..21).for_each(|number| buffer.push(event(number)));
     events.clear();
     // The slot that the writer would touch next counts as touched.
-    assert_eq!(buffer.copy(4, 100, &mut events), Copied { first: 14, next: 21 });
+    assert_eq!(buffer.copy(4, 100, &mut events), CopiedEvents { first: 14, next: 21 });
     assert_eq!(events, (14..21).map(event).collect::<Vec<_>>());
     events.clear();
-    assert_eq!(buffer.copy(30, 100, &mut events), Copied { first: 21, next: 21 });
+    assert_eq!(buffer.copy(30, 100, &mut events), CopiedEvents { first: 21, next: 21 });
     assert_eq!((buffer.written(), buffer.capacity()), (21, 8));
 }
 

@@ -1,7 +1,7 @@
 //! How workers, watchdogs and signal handlers ask the flight recorder for a file.
 //!
-//! The recorder's thread ([`inspect`](crate::inspect)) is a [`Listener`]: it sleeps for a futex, so
-//! asking is an atomic and a system call, which a signal handler may do.
+//! The recorder's thread ([`inspect`](crate::inspect)) is a [`TroubleListener`]: it sleeps for a
+//! futex, so asking is an atomic and a system call, which a signal handler may do.
 //!
 //! | word | content | changed by |
 //! |---|---|---|
@@ -81,13 +81,13 @@ fn wake_listener() {
 }
 
 /// The thread that hears of troubles, until this is dropped.
-pub(crate) struct Listener(());
+pub(crate) struct TroubleListener(());
 
-impl Listener {
-    pub(crate) fn new() -> Listener {
+impl TroubleListener {
+    pub(crate) fn new() -> TroubleListener {
         TROUBLES.store(0, SeqCst);
         LISTENERS.store(1, SeqCst);
-        Listener(())
+        TroubleListener(())
     }
 
     /// Waits for troubles, until `is_over`, and lets `write` handle them. Returns when it is over
@@ -121,7 +121,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for TroubleListener {
     fn drop(&mut self) {
         LISTENERS.store(0, SeqCst);
         ANSWERED.fetch_add(1, SeqCst);

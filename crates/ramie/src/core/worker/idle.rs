@@ -55,7 +55,7 @@ impl Worker {
             Some(false)
         };
         self.running.read_clock();
-        self.recorder.look(&self.running, &self.surveys);
+        self.running.recorder.look(&self.surveys);
         lingering::answer_if_due(self);
         survey::answer_if_asked(self);
         deliver_log(self);
@@ -68,7 +68,7 @@ impl Worker {
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
                 self.shared.record.stolen.add_one();
-                self.note_deed(EventKind::Stolen, header.id_bits());
+                self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
                 self.scheduler.push_stolen(header);
                 return Some(false);
             }
@@ -156,9 +156,9 @@ impl Worker {
         // batch in the queue, that op would enter the kernel alone.
         sampling::restart_counts(self);
         self.shared.record.sleeps.add_one();
-        self.note_deed(EventKind::Sleeps, 0);
+        self.running.recorder.note_deed(EventKind::Sleeps, 0);
         self.watched.while_asleep(|| self.io.wait(nap, &self.scheduler, &self.running));
-        self.note_deed(EventKind::Awakes, 0);
+        self.running.recorder.note_deed(EventKind::Awakes, 0);
         let Some(start) = start else { return };
         let slept_through = ready.is_empty() && !self.shared.has_mail();
         let is_manual = self.clock.is_manual();

@@ -16,8 +16,8 @@
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
 //!   [`stack_copy`] (frames, for backtraces);
-//! - the rest: [`recorder`] (events for recordings), [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
-//!   that hold contexts), [`at_once`] (calls that never wait),
+//! - the rest: [`recorder`] (events for recordings), [`no_switch`] (regions without suspension),
+//!   [`contexts`] (suspensions of strands that hold contexts), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
 //!   samples, count of switches), [`watched`] and [`view`] (what a watchdog sees from outside),
 //!   [`defaults`].
@@ -69,7 +69,7 @@ mod view;
 mod watched;
 mod workers;
 
-use std::{ptr, sync::Arc};
+use std::sync::Arc;
 
 use ramie_driver::Driver;
 
@@ -94,7 +94,7 @@ pub(crate) use self::{
     },
     patience::Turns,
     pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
-    recorder::{note_cancel, wake_for_recording},
+    recorder::{note_cancel, note_op_at_once, note_spawn, wake_for_recording},
     root::RootStrand,
     run_loop::Until,
     run_queue::Next,
@@ -113,7 +113,7 @@ pub(crate) use self::{
     workers::Workers,
 };
 use self::{
-    current::CURRENT, patience::Patience, plugged::Plugged, recorder::Recorder, watched::Watched,
+    current::CURRENT, patience::Patience, plugged::Plugged, recorder::note_wake, watched::Watched,
 };
 pub use self::{
     figures::{WorkerLevels, WorkerMetrics},
@@ -149,7 +149,6 @@ pub(crate) struct Worker {
     /// By which other threads ask for facts about the strands of this worker.
     pub(crate) surveys: Arc<SurveyInbox>,
     pub(crate) watched: Watched,
-    recorder: Recorder,
 }
 
 /// Puts a strand whose wait the caller has ended onto its worker's run queue.
@@ -168,8 +167,8 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid (the invariant of `Current`).
     if let Some(worker) = unsafe { current.as_ref() } {
-        worker.note_wake(header);
-        if ptr::eq(worker.shared, owner) {
+        // Without a recording this is `worker.shared`, so the usual wake-up has no check for one.
+        if worker.running.recorder.is_unrecorded(owner) || note_wake(worker, header, owner) {
             worker.shared.record.woken_here.add_one();
             worker.scheduler.make_ready(header, &worker.root);
             return false;
@@ -212,7 +211,7 @@ impl Worker {
         let worker = Worker {
             scheduler: Scheduler::new(has_peers, switches_per_poll),
             shared,
-            running: RunningStrand::new(switches_per_poll),
+            running: RunningStrand::new(switches_per_poll, shared),
             io,
             timers: WorkerTimers::default(),
             headers: FreeList::new(),
@@ -225,9 +224,8 @@ impl Worker {
             patience: Patience::default(),
             surveys,
             watched: Watched::new(),
-            recorder: Recorder::default(),
         };
-        worker.recorder.look(&worker.running, &worker.surveys);
+        worker.running.recorder.look(&worker.surveys);
         worker
     }
 
@@ -259,7 +257,7 @@ impl Worker {
             return stack;
         }
         // A thread that waits here need not have had a loop since a recording began.
-        self.recorder.look(&self.running, &self.surveys);
+        self.running.recorder.look(&self.surveys);
         let stack = self.root.stack();
         if stack.is_idle() {
             let header = self.headers.take(true);
@@ -328,7 +326,7 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
-        self.note_spawn(header);
+        note_spawn(self, header);
         match &self.membership {
             Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
             _ => self.scheduler.ready.push_fresh(header),
@@ -388,7 +386,7 @@ impl Drop for Worker {
             crate::core::strand::free_root(self, header);
         }
         self.surveys.unregister();
-        self.recorder.end(&self.running);
+        self.running.recorder.end();
         self.shared.release();
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use ramie_driver::{OpFrame, OpKind};
 
-use super::{FiberStack, RunningStrand, SurveyInbox, Worker, with_existing};
+use super::{FiberStack, Shared, SurveyInbox, Worker, with_existing};
 use crate::core::{
     strand::{StrandHeader, Wake, header_at},
     trace::{self, EventKind, TraceBuffer, TraceOwner, TracedBuffer, Trouble, WakeCause},
@@ -24,62 +24,76 @@ use crate::core::{
     },
 };
 
-/// The buffer of a worker, and the generation of the recording that the worker knows.
-#[derive(Default)]
+/// The buffer of a worker, and the generation of the recording that the worker knows. The fields
+/// that each wait touches come first.
+#[repr(C)]
 pub(crate) struct Recorder {
-    /// Keeps the buffer to which [`BufferAddress`] points.
-    buffer: RefCell<Option<Arc<TracedBuffer>>>,
+    /// INVARIANT: null, or the events of `buffer`. Both change together, in `follow`, on the
+    /// worker's thread and between two events.
+    address: Cell<*const TraceBuffer>,
+    /// The worker's own shared part; null while a recording runs.
+    unrecorded: Cell<*const Shared>,
     generation: Cell<u32>,
+    /// Whether the driver hands out wake-ups, so that ops are their cause.
+    is_reaping: Cell<bool>,
+    buffer: RefCell<Option<Arc<TracedBuffer>>>,
 }
 
-/// The address of a worker's buffer.
-///
-/// INVARIANT: null, or the events of the buffer that the worker's [`Recorder`] keeps. Both change
-/// together, in `follow`, on the worker's thread and between two events.
-pub(super) struct BufferAddress(Cell<*const TraceBuffer>);
-
-impl BufferAddress {
-    pub(super) const fn null() -> Self {
-        BufferAddress(Cell::new(ptr::null()))
-    }
-
-    #[inline(always)]
-    fn get(&self) -> Option<&TraceBuffer> {
-        // SAFETY: the invariant. A caller uses the buffer for one event and calls nothing meanwhile
-        // that could follow a change.
-        unsafe { self.0.get().as_ref() }
-    }
-}
-
+/// Following recordings.
 impl Recorder {
+    pub(super) fn new(shared: &'static Shared) -> Recorder {
+        Recorder {
+            address: Cell::new(ptr::null()),
+            unrecorded: Cell::new(shared),
+            generation: Cell::new(0),
+            is_reaping: Cell::new(false),
+            buffer: RefCell::new(None),
+        }
+    }
+
     /// Takes a buffer if a recording has begun, or gives it back if it has ended.
     #[inline]
-    pub(super) fn look(&self, running: &RunningStrand, inbox: &SurveyInbox) {
+    pub(super) fn look(&self, inbox: &SurveyInbox) {
         if self.generation.get() != trace::generation() {
-            self.follow(running, inbox);
+            self.follow(inbox);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn follow(&self, running: &RunningStrand, inbox: &SurveyInbox) {
+    fn follow(&self, inbox: &SurveyInbox) {
         let (generation, buffer) = trace::follow(|| TraceOwner {
             index: inbox.index,
             thread_name: inbox.thread_name.clone(),
             thread_id: inbox.thread_id,
         });
         self.generation.set(generation);
-        running.trace.0.set(buffer.as_ref().map_or(ptr::null(), |traced| &raw const traced.events));
+        self.unrecorded.set(if buffer.is_some() { ptr::null() } else { inbox.shared });
+        self.address.set(buffer.as_ref().map_or(ptr::null(), |traced| &raw const traced.events));
         let before = self.buffer.replace(buffer);
         drop(before);
     }
 
     /// The worker ends, and writes no more events.
-    pub(super) fn end(&self, running: &RunningStrand) {
-        running.trace.0.set(ptr::null());
+    pub(super) fn end(&self) {
+        self.address.set(ptr::null());
         if let Some(traced) = self.buffer.take() {
             traced.note_ended();
         }
+    }
+
+    /// The buffer for events, if a recording runs.
+    #[inline(always)]
+    fn trace(&self) -> Option<&TraceBuffer> {
+        // SAFETY: the invariant. A caller uses the buffer for some events, and calls nothing
+        // meanwhile that could follow a change.
+        unsafe { self.address.get().as_ref() }
+    }
+
+    /// Whether that is the worker's own shared part and no recording runs: both in one comparison.
+    #[inline(always)]
+    pub(super) fn is_unrecorded(&self, owner: &'static Shared) -> bool {
+        ptr::eq(self.unrecorded.get(), owner)
     }
 }
 
@@ -110,13 +124,8 @@ fn detail_of(record: &WaitRecord) -> u32 {
     }
 }
 
-impl RunningStrand {
-    /// The buffer for events, if a recording runs.
-    #[inline(always)]
-    pub(super) fn trace(&self) -> Option<&TraceBuffer> {
-        self.trace.get()
-    }
-
+/// Events about one strand.
+impl Recorder {
     /// Records that the strand on this stack suspends in a wait.
     #[inline(always)]
     pub(crate) fn note_waits(&self, stack: &FiberStack, record: &WaitRecord) {
@@ -145,52 +154,11 @@ impl RunningStrand {
             add_wait(trace, EventKind::Woken, stack, record);
         }
     }
-}
-
-#[cold]
-#[inline(never)]
-fn add_wait(trace: &TraceBuffer, kind: EventKind, stack: &FiberStack, record: &WaitRecord) {
-    let detail = detail_of(record);
-    trace.add_wait(kind, strand_on(stack), record.kind, record.location, detail);
-}
-
-impl Worker {
-    /// Records an op that was complete when it was submitted.
-    #[inline(always)]
-    pub(crate) fn note_op_at_once(&self, frame: &OpFrame, fd: u64) {
-        if let Some(trace) = self.running.trace() {
-            self.add_op_at_once(trace, frame, fd);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn add_op_at_once(&self, trace: &TraceBuffer, frame: &OpFrame, fd: u64) {
-        let op = frame.op().kind() as u64 | fd << 32;
-        let result = i64::from(frame.result()).cast_unsigned();
-        trace.add(EventKind::AtOnce, running_strand(self), op, result);
-    }
-
-    /// Records the spawn of a strand, by the one that runs.
-    #[inline(always)]
-    pub(crate) fn note_spawn(&self, header: &StrandHeader) {
-        if let Some(trace) = self.running.trace() {
-            self.add_spawn(trace, header);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn add_spawn(&self, trace: &TraceBuffer, header: &StrandHeader) {
-        let name = header.attributes.shared().and_then(|shared| shared.options.name.as_deref());
-        let spawner = running_strand(self);
-        trace.add_spawn(header.id_bits(), spawner, header.spawned_at(), name);
-    }
 
     /// Records the start of a strand on a stack.
     #[inline(always)]
     pub(crate) fn note_start(&self, stack: &FiberStack, header: &StrandHeader) {
-        if let Some(trace) = self.running.trace() {
+        if let Some(trace) = self.trace() {
             add_start(trace, stack, header);
         }
     }
@@ -198,38 +166,37 @@ impl Worker {
     /// Records the end of a strand. Its header is still its own.
     #[inline(always)]
     pub(crate) fn note_end(&self, header: &StrandHeader, has_panicked: bool) {
-        if let Some(trace) = self.running.trace() {
+        if let Some(trace) = self.trace() {
             add_end(trace, header, has_panicked);
         }
-    }
-
-    /// Records that a strand was made runnable, and by which.
-    #[inline(always)]
-    pub(super) fn note_wake(&self, header: &StrandHeader) {
-        if let Some(trace) = self.running.trace() {
-            self.add_wake(trace, header);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn add_wake(&self, trace: &TraceBuffer, header: &StrandHeader) {
-        let (waker, cause) = match header.wake_reason() {
-            Wake::TimedOut => (0, WakeCause::Timer),
-            Wake::Cancelled => (running_strand(self), WakeCause::Cancel),
-            Wake::Woken if self.running.is_reaping.get() => (0, WakeCause::Op),
-            Wake::Woken => (running_strand(self), WakeCause::Call),
-        };
-        trace.add_wake(header.id_bits(), waker, cause);
     }
 
     /// Records something that the worker does with a strand, or by itself (0).
     #[inline]
     pub(super) fn note_deed(&self, kind: EventKind, strand: u64) {
-        if let Some(trace) = self.running.trace() {
+        if let Some(trace) = self.trace() {
             trace.add(kind, strand, 0, 0);
         }
     }
+
+    /// The driver begins to hand out wake-ups. Returns the buffer, and the time of the completions.
+    #[inline]
+    pub(super) fn begin_reaping(&self) -> Option<(&TraceBuffer, u64)> {
+        self.is_reaping.set(true);
+        self.trace().map(|trace| (trace, trace.ticks()))
+    }
+
+    #[inline]
+    pub(super) fn end_reaping(&self) {
+        self.is_reaping.set(false);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn add_wait(trace: &TraceBuffer, kind: EventKind, stack: &FiberStack, record: &WaitRecord) {
+    let detail = detail_of(record);
+    trace.add_wait(kind, strand_on(stack), record.kind, record.location, detail);
 }
 
 #[cold]
@@ -242,6 +209,54 @@ fn add_start(trace: &TraceBuffer, stack: &FiberStack, header: &StrandHeader) {
 #[inline(never)]
 fn add_end(trace: &TraceBuffer, header: &StrandHeader, has_panicked: bool) {
     trace.add(EventKind::Ended, header.id_bits(), has_panicked.into(), 0);
+}
+
+/// Records an op that was complete when it was submitted.
+#[inline(always)]
+pub(crate) fn note_op_at_once(worker: &Worker, frame: &OpFrame, fd: u64) {
+    if let Some(trace) = worker.running.recorder.trace() {
+        add_op_at_once(worker, trace, frame, fd);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn add_op_at_once(worker: &Worker, trace: &TraceBuffer, frame: &OpFrame, fd: u64) {
+    let op = frame.op().kind() as u64 | fd << 32;
+    let result = i64::from(frame.result()).cast_unsigned();
+    trace.add(EventKind::AtOnce, running_strand(worker), op, result);
+}
+
+/// Records the spawn of a strand, by the one that runs.
+#[inline(always)]
+pub(crate) fn note_spawn(worker: &Worker, header: &StrandHeader) {
+    if let Some(trace) = worker.running.recorder.trace() {
+        add_spawn(worker, trace, header);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn add_spawn(worker: &Worker, trace: &TraceBuffer, header: &StrandHeader) {
+    let name = header.attributes.shared().and_then(|shared| shared.options.name.as_deref());
+    trace.add_spawn(header.id_bits(), running_strand(worker), header.spawned_at(), name);
+}
+
+/// Records that a strand was made runnable, and by which. Returns whether it is one of this worker.
+#[cold]
+#[inline(never)]
+pub(super) fn note_wake(worker: &Worker, header: &StrandHeader, owner: &'static Shared) -> bool {
+    let recorder = &worker.running.recorder;
+    if let Some(trace) = recorder.trace() {
+        let (waker, cause) = match header.wake_reason() {
+            Wake::TimedOut => (0, WakeCause::Timer),
+            Wake::Cancelled => (running_strand(worker), WakeCause::Cancel),
+            Wake::Woken if recorder.is_reaping.get() => (0, WakeCause::Op),
+            Wake::Woken => (running_strand(worker), WakeCause::Call),
+        };
+        trace.add_wake(header.id_bits(), waker, cause);
+    }
+    ptr::eq(worker.shared, owner)
 }
 
 /// Records the completion of an op, whose frame has that word.
@@ -261,7 +276,7 @@ pub(super) fn add_notice(trace: &TraceBuffer, ticks: u64, word: u64) {
 fn add_item(trace: &TraceBuffer, ticks: u64, op: u64, result: i32, word: u64) {
     let strand = match WakeWord::from_bits(word).decode() {
         Waiting::Full(wait) => header_at(wait.header_index()).id_bits(),
-        // SAFETY: the word names the stack of a fiber in a plain wait, which ends below only.
+        // SAFETY: the word names the stack of a fiber in a plain wait, which the caller ends later.
         Waiting::Plain(stack) => strand_on(unsafe { &*stack }),
         Waiting::Nobody | Waiting::Released => 0,
     };
@@ -271,7 +286,7 @@ fn add_item(trace: &TraceBuffer, ticks: u64, op: u64, result: i32, word: u64) {
 /// Records that the strand that runs cancels a scope.
 pub(crate) fn note_cancel(scope: *const ()) {
     with_existing(|worker| {
-        if let Some(trace) = worker.running.trace() {
+        if let Some(trace) = worker.running.recorder.trace() {
             trace.add(EventKind::Cancels, running_strand(worker), scope.addr() as u64, 0);
         }
     });
@@ -280,7 +295,7 @@ pub(crate) fn note_cancel(scope: *const ()) {
 /// Records a panic, and reports it to the flight recorder.
 pub(super) fn note_panic(text: &str) {
     with_existing(|worker| {
-        if let Some(trace) = worker.running.trace() {
+        if let Some(trace) = worker.running.recorder.trace() {
             let strand = running_strand(worker);
             trace.add(EventKind::Panics, strand, 0, 0);
             trace.add_text(EventKind::PanicText, strand, text);

@@ -81,7 +81,7 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
-        self.recorder.look(&self.running, &self.surveys);
+        self.running.recorder.look(&self.surveys);
         // Nobody else runs on a thread without fibers, so its contexts may stay.
         let may_run_fibers =
             until == Until::Finished || self.membership.is_some() || self.has_fibers();
@@ -225,7 +225,7 @@ impl Worker {
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())
         {
             self.shared.record.stolen.add_one();
-            self.note_deed(EventKind::Stolen, header.id_bits());
+            self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
             self.scheduler.push_stolen(header);
         }
         let is_over = self.poll();
@@ -239,7 +239,7 @@ impl Worker {
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.running.read_clock();
-        self.recorder.look(&self.running, &self.surveys);
+        self.running.recorder.look(&self.surveys);
         sampling::restart_counts(self);
         self.scheduler.ready.measure();
         self.drain_inbox();
@@ -254,7 +254,7 @@ impl Worker {
             let member = self.membership.as_ref();
             self.shared.drain(|header| {
                 self.shared.record.woken_by_threads.add_one();
-                self.note_deed(EventKind::Received, header.id_bits());
+                self.running.recorder.note_deed(EventKind::Received, header.id_bits());
                 self.scheduler.receive(header, &self.root, member);
             });
         }

@@ -5,7 +5,7 @@ use std::{cell::Cell, ptr};
 
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, recorder::BufferAddress, sampling::Sampling};
+use super::{FiberStack, Shared, recorder::Recorder, sampling::Sampling};
 
 /// The strand that runs on a worker, the `no_switch` regions that it is in, and whether it holds
 /// contexts ([`contexts`](super::contexts) has a table).
@@ -21,23 +21,20 @@ pub(crate) struct RunningStrand {
     pub(super) regions: Cell<u32>,
     /// The coarse clock of the worker: ms of `CLOCK_MONOTONIC`, modulo 2^32, read at each poll.
     now_ms: Cell<u32>,
-    /// The buffer for the events of a recording.
-    pub(super) trace: BufferAddress,
-    /// Whether the driver hands out wake-ups, so that ops are their cause.
-    pub(super) is_reaping: Cell<bool>,
+    /// The events of a recording.
+    pub(crate) recorder: Recorder,
     /// The sample of how long strands wait for their turn and run.
     pub(super) sampling: Sampling,
 }
 
 impl RunningStrand {
-    pub(super) fn new(switches_per_poll: u32) -> Self {
+    pub(super) fn new(switches_per_poll: u32, shared: &'static Shared) -> Self {
         RunningStrand {
             current: Cell::new(ptr::null()),
             masked: Cell::new(ptr::null()),
             regions: Cell::new(0),
             now_ms: Cell::new(coarse_ms()),
-            trace: BufferAddress::null(),
-            is_reaping: Cell::new(false),
+            recorder: Recorder::new(shared),
             sampling: Sampling::new(switches_per_poll),
         }
     }

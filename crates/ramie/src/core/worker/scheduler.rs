@@ -161,8 +161,7 @@ impl Scheduler {
     /// Wakes the strands whose ops are complete.
     #[allow(unsafe_code)]
     pub(super) fn wake_completed(&self, driver: &mut Driver, running: &RunningStrand) {
-        running.is_reaping.set(true);
-        let trace = running.trace().map(|trace| (trace, trace.ticks()));
+        let trace = running.recorder.begin_reaping();
         while let Some(frame) = driver.pop_complete() {
             // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter
             // continues only after the wake-up below.
@@ -181,7 +180,7 @@ impl Scheduler {
         // A batch of completions makes the queue long at once. If it were measured only now and
         // then, its last part would find it short, and the next batch would have no prefetches.
         self.ready.measure_waits();
-        running.is_reaping.set(false);
+        running.recorder.end_reaping();
     }
 }
 

@@ -21,7 +21,13 @@ pub(super) struct Chunk(Vec<u8>);
 
 impl Chunk {
     pub(super) fn new(tag: &[u8; 4]) -> Chunk {
-        let mut bytes = tag.to_vec();
+        Chunk::reusing(Vec::new(), tag)
+    }
+
+    /// The same, in the memory of an earlier chunk.
+    pub(super) fn reusing(mut bytes: Vec<u8>, tag: &[u8; 4]) -> Chunk {
+        bytes.clear();
+        bytes.extend(tag);
         bytes.extend([0; 4]);
         Chunk(bytes)
     }
@@ -43,11 +49,9 @@ impl Chunk {
         with_length
     }
 
-    /// Adds words without a length.
-    pub(super) fn words<'a>(mut self, words: impl Iterator<Item = &'a [u64; 4]>) -> Self {
-        for word in words.flatten() {
-            self.0.extend(word.to_le_bytes());
-        }
+    /// Lets `write` append bytes.
+    pub(super) fn with(mut self, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        write(&mut self.0);
         self
     }
 
@@ -61,9 +65,9 @@ impl Chunk {
 
 /// The rest of a chunk, or of a trace, that has not been read.
 #[derive(Clone, Copy)]
-pub(super) struct Rest<'a>(pub(super) &'a [u8]);
+pub(super) struct Unread<'a>(pub(super) &'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> Unread<'a> {
     pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -84,13 +88,13 @@ impl<'a> Rest<'a> {
     }
 
     /// The next chunk; none: the trace ends, or is cut off.
-    pub(super) fn chunk(&mut self) -> Option<(&'a [u8], Rest<'a>)> {
+    pub(super) fn chunk(&mut self) -> Option<(&'a [u8], Unread<'a>)> {
         let mut ahead = *self;
         let tag = ahead.bytes(4)?;
         let length = ahead.u32()?;
         let content = ahead.bytes(length as usize)?;
         *self = ahead;
-        Some((tag, Rest(content)))
+        Some((tag, Unread(content)))
     }
 }
 
@@ -101,8 +105,9 @@ mod tests {
     #[test]
     fn chunks_come_back() {
         let mut bytes = Chunk::new(HEAD).u32(7).text("seven").u64(u64::MAX).end();
-        bytes.extend(Chunk::new(DONE).words([[1, 2, 3, 4]].iter()).end());
-        let mut rest = Rest(&bytes);
+        bytes
+            .extend(Chunk::new(DONE).with(|bytes| bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 9])).end());
+        let mut rest = Unread(&bytes);
         let (tag, mut content) = rest.chunk().unwrap();
         assert_eq!(tag, HEAD);
         assert_eq!(content.u32(), Some(7));
@@ -110,17 +115,17 @@ mod tests {
         assert_eq!(content.u64(), Some(u64::MAX));
         assert_eq!(content.u32(), None);
         let (tag, mut content) = rest.chunk().unwrap();
-        assert_eq!((tag, content.u64(), content.0.len()), (&DONE[..], Some(1), 24));
+        assert_eq!((tag, content.u64(), content.0.len()), (&DONE[..], Some(1), 1));
         assert!(rest.chunk().is_none());
-        assert!(Rest(&bytes[..bytes.len() - 1]).chunk().is_some());
-        assert!(Rest(&bytes[..10]).chunk().is_none());
+        assert!(Unread(&bytes[..bytes.len() - 1]).chunk().is_some());
+        assert!(Unread(&bytes[..10]).chunk().is_none());
     }
 
     #[test]
     fn a_text_is_cut_between_characters() {
         let long = "é".repeat(MOST_TEXT);
         let bytes = Chunk::new(HEAD).text(&format!("x{long}")).end();
-        let text = Rest(&bytes[8..]).text().unwrap();
+        let text = Unread(&bytes[8..]).text().unwrap();
         assert_eq!(text.len(), MOST_TEXT - 1);
         assert!(text.ends_with('é'));
     }

@@ -28,7 +28,7 @@ use super::{
     stream::WakeInTheEnd,
 };
 use crate::{
-    core::trace::{self, Listener, Recording, TraceOptions, Trouble},
+    core::trace::{self, Recording, TraceOptions, Trouble, TroubleListener},
     handler::Listening,
     inspect::{
         per_process::{PartUse, PerProcess},
@@ -172,7 +172,7 @@ impl Flight {
             is_writing: Mutex::new(()),
             _last: WakeInTheEnd,
         });
-        let (theirs, listener) = (Arc::clone(&state), Listener::new());
+        let (theirs, listener) = (Arc::clone(&state), TroubleListener::new());
         let builder = thread::Builder::new().name("ramie-recorder".to_owned()).stack_size(STACK);
         let thread = builder.spawn(move || theirs.run(&listener)).map_err(|error| {
             let text = format!("no thread for it ({error}); raise `ulimit -u` or `ulimit -v`");
@@ -190,7 +190,7 @@ impl Drop for Flight {
     fn drop(&mut self) {
         self.listening = None;
         self.state.is_over.store(true, Ordering::SeqCst);
-        Listener::wake();
+        TroubleListener::wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -198,7 +198,7 @@ impl Drop for Flight {
 }
 
 impl FlightState {
-    fn run(&self, listener: &Listener) {
+    fn run(&self, listener: &TroubleListener) {
         let _mark = RuntimeThread::enter();
         sys::block_signals();
         // The threads of the program may have blocked it.

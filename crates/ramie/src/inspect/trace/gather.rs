@@ -12,6 +12,7 @@ use ramie_driver::sys::monotonic_ns;
 use super::{
     chunk::{BUFFER, Chunk, DONE, EVENTS, HEAD, NO_INDEX, STRAND, TIME, VERSION},
     names::{self, Names},
+    pack::pack,
 };
 use crate::{
     core::{
@@ -21,7 +22,7 @@ use crate::{
     inspect::{DumpOptions, StrandDump, WaitTarget, collect},
 };
 
-/// The most events that are copied at a time while a trace is recorded.
+/// The most events of a chunk, and the most that are copied at a time while a trace is recorded.
 const PART: usize = 4096;
 /// The most strands of a dump that a trace describes.
 const MOST_STRANDS: usize = 65_536;
@@ -39,9 +40,12 @@ pub(super) struct Gatherer<'a> {
     sources_met: u32,
     names: Names,
     events: Vec<EventWords>,
-    bytes: u64,
-    /// The number of bytes of events from which on no more are taken.
-    most_bytes: u64,
+    /// The memory of the last chunk of events. New memory for each would cost a page fault for 128
+    /// of them.
+    chunk: Vec<u8>,
+    taken: u64,
+    /// The number of events from which on no more are taken.
+    most: u64,
     begins_with: FirstEvent,
     /// The most events that are copied at a time.
     part: usize,
@@ -69,7 +73,7 @@ impl<'a> Gatherer<'a> {
         recording: &'a Recording,
         why: &str,
         first: FirstEvent,
-        most_bytes: u64,
+        most: u64,
         sink: Sink<'_>,
     ) -> io::Result<Self> {
         let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -82,8 +86,9 @@ impl<'a> Gatherer<'a> {
             sources_met: 0,
             names: Names::new(),
             events: Vec::with_capacity(PART),
-            bytes: 0,
-            most_bytes,
+            chunk: Vec::new(),
+            taken: 0,
+            most,
             begins_with: first,
             // A worker that goes on would overwrite the rest while a part is written to a file.
             part: if first == FirstEvent::Oldest { usize::MAX } else { PART },
@@ -146,29 +151,32 @@ impl<'a> Gatherer<'a> {
             self.events.clear();
             let copied = source.traced.events.copy(source.next, self.part, &mut self.events);
             source.next = copied.next;
-            let mut texts = Vec::new();
-            for event in &self.events {
-                // SAFETY: `copy` returns whole events only.
-                #[allow(unsafe_code)]
-                unsafe {
-                    self.names.add(event, &mut texts);
-                }
-            }
-            if !texts.is_empty() {
-                sink(&names::chunk_of(&texts))?;
-            }
             for (first, part) in (copied.first..).step_by(PART).zip(self.events.chunks(PART)) {
-                let chunk = Chunk::new(EVENTS).u32(source.number).u64(first);
-                let chunk = chunk.words(part.iter()).end();
-                self.bytes += chunk.len() as u64;
-                sink(&chunk)?;
+                let mut texts = Vec::new();
+                let names = &mut self.names;
+                // The address in an event is met for the first time only where its word is.
+                let note = |event: &EventWords| {
+                    // SAFETY: `copy` returns whole events only.
+                    #[allow(unsafe_code)]
+                    unsafe {
+                        names.add(event, &mut texts);
+                    }
+                };
+                let chunk = Chunk::reusing(std::mem::take(&mut self.chunk), EVENTS);
+                let chunk = chunk.u32(source.number).u64(first);
+                self.chunk = chunk.with(|bytes| pack(part, bytes, note)).end();
+                if !texts.is_empty() {
+                    sink(&names::chunk_of(&texts))?;
+                }
+                self.taken += part.len() as u64;
+                sink(&self.chunk)?;
             }
         }
         Ok(())
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= self.most_bytes
+        self.taken >= self.most
     }
 
     /// Adds the strands of the process, as a dump describes them.

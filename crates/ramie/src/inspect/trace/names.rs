@@ -26,6 +26,7 @@ impl Names {
     }
 
     /// Whether the address is met for the first time.
+    #[inline]
     fn is_new(&mut self, address: usize) -> bool {
         // Static data is aligned to 8 bytes or more.
         let recent = &mut self.recent[(address >> 3) % RECENT];
@@ -33,6 +34,12 @@ impl Names {
             return false;
         }
         *recent = address;
+        self.is_unseen(address)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_unseen(&mut self, address: usize) -> bool {
         self.seen.len() < MOST_NAMES && self.seen.insert(address)
     }
 
@@ -44,6 +51,9 @@ impl Names {
     /// [`TraceBuffer::copy`]: crate::core::trace::TraceBuffer::copy
     pub(super) unsafe fn add(&mut self, event: &EventWords, texts: &mut Vec<(u64, String)>) {
         let [_, _, second, third] = *event;
+        if !EventKind::has_addresses(event) {
+            return;
+        }
         let mut add = |address: usize, text: &dyn Fn() -> String| {
             if self.is_new(address) {
                 texts.push((address as u64, text()));

@@ -11,7 +11,8 @@ use std::{
 use ramie_driver::OpKind;
 
 use super::{
-    chunk::{self, NO_INDEX, Rest, VERSION},
+    chunk::{self, NO_INDEX, Unread, VERSION},
+    pack::unpack,
     value::{
         EndOfWait, Trace, TraceEvent, TraceEventKind, TracedStrand, TracedWait, TracedWorker,
         WakeSource,
@@ -59,7 +60,7 @@ impl Trace {
     /// ```
     pub fn read(bytes: &[u8]) -> Result<Trace, TraceError> {
         let no_trace = || TraceError("not a trace of Ramie".to_owned());
-        let mut rest = Rest(bytes);
+        let mut rest = Unread(bytes);
         let Some((tag, mut head)) = rest.chunk().filter(|(tag, _)| *tag == chunk::HEAD) else {
             return Err(no_trace());
         };
@@ -71,7 +72,7 @@ impl Trace {
                  use the program `ramie` of the version that wrote it"
             )));
         }
-        let mut reader = Reader::default();
+        let mut reader = TraceReader::default();
         reader.head(&mut head).ok_or_else(no_trace)?;
         while let Some((tag, content)) = rest.chunk() {
             // Incomplete content is that of a damaged chunk, of which the rest is skipped.
@@ -82,12 +83,14 @@ impl Trace {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TraceReader {
     trace: Trace,
     /// The first and the last moment by both clocks: ticks and ns.
     first: Option<[u64; 2]>,
     last: [u64; 2],
     texts: HashMap<u64, Arc<str>>,
+    /// The waits by the last words of their events.
+    waits: HashMap<[u64; 2], Arc<TracedWait>>,
     /// The place in `trace.workers`, and the number of the next event, of each buffer.
     buffers: HashMap<u32, (usize, u64)>,
     strands: BTreeMap<FiberId, TracedStrand>,
@@ -97,15 +100,15 @@ struct Reader {
     events: Vec<(u64, TraceEvent)>,
 }
 
-impl Reader {
-    fn head(&mut self, head: &mut Rest<'_>) -> Option<()> {
+impl TraceReader {
+    fn head(&mut self, head: &mut Unread<'_>) -> Option<()> {
         self.trace.process = head.u32()?;
         self.trace.begun_at = Duration::from_nanos(head.u64()?);
         self.trace.why = head.text()?;
         Some(())
     }
 
-    fn chunk(&mut self, tag: &[u8], mut content: Rest<'_>) -> Option<()> {
+    fn chunk(&mut self, tag: &[u8], mut content: Unread<'_>) -> Option<()> {
         let tag: &[u8; 4] = tag.try_into().ok()?;
         match tag {
             chunk::TIME => {
@@ -130,7 +133,7 @@ impl Reader {
         Some(())
     }
 
-    fn buffer(&mut self, mut content: Rest<'_>) -> Option<()> {
+    fn buffer(&mut self, mut content: Unread<'_>) -> Option<()> {
         let number = content.u32()?;
         let index = Some(content.u32()?).filter(|index| *index != NO_INDEX);
         let thread_id = content.u32()?.cast_signed();
@@ -143,7 +146,7 @@ impl Reader {
         Some(())
     }
 
-    fn strand(&mut self, mut content: Rest<'_>) -> Option<()> {
+    fn strand(&mut self, mut content: Unread<'_>) -> Option<()> {
         let id = FiberId::from_u64(content.u64()?)?;
         let since_ns = content.u64()?;
         let fd = content.u32()?;
@@ -170,24 +173,22 @@ impl Reader {
         self.strands.entry(id).or_insert_with(unknown)
     }
 
-    fn events_of(&mut self, mut content: Rest<'_>) -> Option<()> {
+    fn events_of(&mut self, mut content: Unread<'_>) -> Option<()> {
         let number = content.u32()?;
         let first = content.u64()?;
         let (worker, next) = *self.buffers.get(&number)?;
         let lost = first.saturating_sub(next);
         self.trace.workers[worker].overwritten += lost;
         let mut count = 0;
-        while let (Some(time), Some(strand), Some(second), Some(third)) =
-            (content.u64(), content.u64(), content.u64(), content.u64())
-        {
+        unpack(content, |words| {
             if lost > 0 && count == 0 {
                 let kind = TraceEventKind::Overwritten { count: lost };
                 let event = TraceEvent { time: Duration::ZERO, worker, strand: None, kind };
-                self.events.push((time >> 8, event));
+                self.events.push((words[0] >> 8, event));
             }
-            self.event(worker, &[time, strand, second, third]);
+            self.event(worker, words);
             count += 1;
-        }
+        });
         self.buffers.insert(number, (worker, first.saturating_add(count)));
         Some(())
     }
@@ -264,14 +265,20 @@ impl Reader {
         }
     }
 
-    fn continues(&self, words: &EventWords, end: EndOfWait) -> TraceEventKind {
+    fn continues(&mut self, words: &EventWords, end: EndOfWait) -> TraceEventKind {
         TraceEventKind::Continues { wait: self.wait_of(words), end }
     }
 
-    fn wait_of(&self, words: &EventWords) -> TracedWait {
+    fn wait_of(&mut self, words: &EventWords) -> Arc<TracedWait> {
+        let key = [words[2], words[3]];
+        if let Some(wait) = self.waits.get(&key) {
+            return Arc::clone(wait);
+        }
         let fd = unpack_detail(words).checked_sub(1).map(u32::cast_signed);
         let (purpose, location) = (self.text_at(words[2]), self.text_at(words[3]));
-        TracedWait { purpose, location, fd, since: None }
+        let wait = Arc::new(TracedWait { purpose, location, fd, since: None });
+        self.waits.insert(key, Arc::clone(&wait));
+        wait
     }
 
     fn text_at(&self, word: u64) -> Option<Arc<str>> {

@@ -31,10 +31,10 @@ pub(crate) const MOST_SECONDS: u64 = 600;
 /// buffers are more than [`FULL`] full, and longer while they are less than half as full.
 const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_micros(250)];
 const FULL: f64 = 0.25;
-/// The bytes of events after which a trace takes no more.
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// The bytes of a worker's buffer: the events of a busy worker in some milliseconds. More would evict
-/// more of the program's data from the caches.
+/// The number of events after which a trace takes no more. The viewer takes about a GiB for them.
+const MOST_EVENTS: u64 = 8_000_000;
+/// The bytes of a worker's buffer: the events of a busy worker in some milliseconds. More would
+/// evict more of the program's data from the caches.
 const BYTES: usize = 1024 * 1024;
 /// The thread's stack.
 const STACK: usize = 256 * 1024;
@@ -103,8 +103,8 @@ impl TraceClients {
     }
 }
 
-/// Lets the workers look for the end of a recording, and give back their buffers. Dropped behind the
-/// recording.
+/// Lets the workers look for the end of a recording, and give back their buffers. Dropped behind
+/// the recording.
 pub(super) struct WakeInTheEnd;
 
 impl Drop for WakeInTheEnd {
@@ -122,7 +122,7 @@ fn stream(
     let _last = WakeInTheEnd;
     let recording = Recording::begin(TraceOptions { bytes: BYTES });
     let is_over = || is_over.load(Ordering::SeqCst);
-    let mut gatherer = Gatherer::begin(&recording, "request", FirstEvent::Next, MOST_BYTES, send)?;
+    let mut gatherer = Gatherer::begin(&recording, "request", FirstEvent::Next, MOST_EVENTS, send)?;
     // The workers take their buffers before they answer.
     gatherer.describe_strands(is_over, send)?;
     let end = Instant::now() + time;

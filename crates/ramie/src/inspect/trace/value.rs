@@ -76,8 +76,8 @@ pub struct TracedWait {
     pub location: Option<Arc<str>>,
     /// The descriptor, if there is one.
     pub fd: Option<i32>,
-    /// The begin of the wait, if it is known. For a wait that began before the trace, it is accurate
-    /// to about 10 ms.
+    /// The begin of the wait, if it is known. For a wait that began before the trace, it is
+    /// accurate to about 10 ms.
     pub since: Option<Duration>,
 }
 
@@ -108,12 +108,12 @@ pub enum TraceEventKind {
     /// The strand runs for the first time.
     Started,
     /// The strand begins to wait.
-    Waits(TracedWait),
+    Waits(Arc<TracedWait>),
     /// The strand runs again.
     #[non_exhaustive]
     Continues {
         /// The wait, without its begin.
-        wait: TracedWait,
+        wait: Arc<TracedWait>,
         /// How it ended.
         end: EndOfWait,
     },
@@ -165,8 +165,8 @@ pub enum TraceEventKind {
     },
     /// The worker took the closure of the strand from another worker.
     Stolen,
-    /// Events of the worker that came before the next one are missing, because they were overwritten
-    /// before they were read.
+    /// Events of the worker that came before the next one are missing, because they were
+    /// overwritten before they were read.
     #[non_exhaustive]
     Overwritten {
         /// The number of events.
