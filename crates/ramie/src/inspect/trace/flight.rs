@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -44,6 +44,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 const STACK: usize = 256 * 1024;
 
 static FLIGHT: PerProcess<Flight> = PerProcess::new();
+/// The number of the next file of this process.
+static NEXT_FILE: AtomicU64 = AtomicU64::new(1);
 
 /// The options of a flight recorder ([`Builder::flight_recorder`]).
 ///
@@ -237,7 +239,7 @@ impl FlightState {
 
     fn write(&self, why: &str) -> io::Result<PathBuf> {
         let _one_at_a_time = self.is_writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (path, file) = files::create(&self.options.directory, self.options.files)?;
+        let (path, file) = files::create(&self.options.directory, self.options.files, &NEXT_FILE)?;
         let mut file = BufWriter::new(file);
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

@@ -29,7 +29,7 @@ use crate::core::{
 pub(crate) const MOST_SECONDS: u64 = 600;
 /// The longest and the shortest time between two copies of the buffers. It becomes shorter while
 /// buffers are more than [`FULL`] full, and longer while they are less than half as full.
-const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_micros(250)];
+const TICKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_micros(250)];
 const FULL: f64 = 0.25;
 /// The number of events after which a trace takes no more. The viewer takes about a GiB for them.
 const MOST_EVENTS: u64 = 8_000_000;
