@@ -48,6 +48,7 @@ const SHIPPED: &[&str] = &[
     "core/spin_lock.rs",
     "core/strand/header.rs",
     "core/strand/id.rs",
+    "core/trace/buffer.rs",
     "core/wait/completion.rs",
     "core/wait/park.rs",
     "core/wait/parking_lot.rs",
@@ -92,6 +93,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("core/worker/stealing", &["core::worker::workers_models"]),
     ("core/worker/workers", &["core::worker::workers_models"]),
     ("core/worker/workers_models", &["core::worker::workers_models"]),
+    ("core/trace", &["models::trace_buffer"]),
     ("deque", &["core::worker::workers_models"]),
     ("handshake", &["models::handshake"]),
     ("models/broadcast", &["models::broadcast"]),
@@ -110,6 +112,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ("models/semaphore", &["models::semaphore"]),
     ("models/sleep", &["models::sleep"]),
     ("models/spin_lock", &["models::spin_lock"]),
+    ("models/trace_buffer", &["models::trace_buffer"]),
     ("models/watch", &["models::watch"]),
     ("sync/broadcast", &["models::broadcast"]),
     ("sync/condvar", &["models::condvar"]),
@@ -164,6 +167,7 @@ fn adapt_shipped(name: &str, text: &str) -> String {
 /// Numbers too large for a model, and their replacements.
 const SCALED: &[(&str, &str, &str)] = &[
     ("core/cancel/node.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
+    ("core/trace/buffer.rs", "const WORDS: usize = 4;", "const WORDS: usize = 2;"),
     ("core/wait/parking_lot.rs", "const BATCH: usize = 16;", "const BATCH: usize = 1;"),
     ("sync/raw_mutex.rs", "const LOSSES: u32 = 16;", "const LOSSES: u32 = 1;"),
     // A lock that is held while the checker switches between the model's threads.

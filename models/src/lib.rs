@@ -176,6 +176,9 @@ hold! {
     once = crate::shipped::models::once: [
         all_see_what_one_did,
     ]
+    trace_buffer = crate::shipped::models::trace_buffer: [
+        an_event_is_copied_whole_or_not_at_all,
+    ]
     watch = crate::shipped::models::watch: [
         a_change_is_seen_and_so_is_the_end,
         a_sender_sees_the_last_receiver_go,

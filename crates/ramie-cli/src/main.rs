@@ -1,6 +1,6 @@
 //! The `ramie` program: a lab that benchmarks threads, fibers and a hybrid on this machine, the
-//! workloads that the lab runs, a small HTTP server, dumps and live views of running processes, and
-//! a doctor that diagnoses the kernel.
+//! workloads that the lab runs, a small HTTP server, dumps, traces and live views of running
+//! processes, and a doctor that diagnoses the kernel.
 #![deny(unsafe_code)]
 
 mod advise;
@@ -22,6 +22,7 @@ mod serve;
 mod signals;
 mod summary;
 mod top;
+mod trace;
 mod usage_error;
 mod workload;
 
@@ -88,6 +89,7 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         Some(Command::Metrics(arguments)) => dump::metrics(&arguments),
         Some(Command::Inspect(arguments)) => inspect::inspect(&arguments),
         Some(Command::Top(arguments)) => top::top(&arguments),
+        Some(Command::Trace(arguments)) => trace::trace(&arguments),
         Some(Command::Doctor(doctor)) => doctor::doctor(&doctor),
         Some(Command::Responder) => workload::responder::respond(),
         Some(Command::LoadGenerator(load)) => workload::load_generator::generate(&load),

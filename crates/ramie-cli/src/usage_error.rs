@@ -82,10 +82,10 @@ fn text(value: &ContextValue) -> String {
     }
 }
 
-/// `--people <P>` becomes `--people`, and `[PID]` becomes `PID`.
+/// `--people <P>` becomes `--people`, and `[PID]` and `<PID>` become `PID`.
 fn flag_only(argument: &str) -> String {
     let flag = argument.split(" <").next().unwrap_or(argument);
-    flag.trim_matches(['[', ']']).to_owned()
+    flag.trim_matches(['[', ']', '<', '>']).to_owned()
 }
 
 fn suggestion(error: &Error) -> String {

@@ -7,10 +7,11 @@ use std::sync::Once;
 use crate::say;
 
 /// The variables that programs may set.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 9] = [
     "RAMIE_CAPS",
     "RAMIE_DRIVER",
     "RAMIE_DUMP_FILE",
+    "RAMIE_FLIGHT_RECORDER",
     "RAMIE_INSPECT",
     "RAMIE_STACK",
     "RAMIE_STALL_MS",

@@ -19,6 +19,7 @@ pub(crate) mod rwlock;
 pub(crate) mod semaphore;
 pub(crate) mod sleep;
 pub(crate) mod spin_lock;
+pub(crate) mod trace_buffer;
 pub(crate) mod watch;
 
 use crate::core::{

@@ -6,6 +6,7 @@ mod inspect;
 mod lab;
 mod run;
 mod serve;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -19,6 +20,7 @@ pub(crate) use self::{
     lab::{CompareArguments, Lab, LabCommand, Percentage},
     run::{Run, RunOptions},
     serve::{Accept, Serve},
+    trace::{TraceArguments, TraceTarget},
 };
 use crate::{
     advise::Advise,
@@ -50,6 +52,7 @@ Examples:
   ramie serve --hello --addr 127.0.0.1:0       an HTTP server on a free port
   ramie dump 4711                              strands of a running process, and their waits
   ramie top 4711                               the same, live, in the terminal
+  ramie trace 4711 --seconds 5                 its waits and wake-ups, for ui.perfetto.dev
   ramie doctor                                 features of this kernel, and why others are missing
 
 Exit codes: 0 success, 1 failure, 2 invalid command line or environment variable, 130 stopped by a
@@ -61,7 +64,11 @@ Environment:
                                   those that a kernel lacks: linux-5.15
   RAMIE_DRIVER=uring|poll         I/O driver of fibers [default: uring if a trial succeeds]
   RAMIE_DUMP_FILE=FILE            file for the dumps of `serve` on SIGQUIT [default: stderr]
-  RAMIE_INSPECT=1                 answer `ramie dump`, `metrics`, `inspect` and `top` [default: no]
+  RAMIE_FLIGHT_RECORDER=DIRECTORY
+                                  write the last events of all strands there on a stall, a
+                                  deadlock, a panic or SIGQUIT [default: no]
+  RAMIE_INSPECT=1                 answer `ramie dump`, `metrics`, `inspect`, `top` and `trace`
+                                  [default: no]
   RAMIE_SUBMIT=worker|kernel-thread|sidecar
                                   thread that submits ops; --on sidecar selects sidecar
   RAMIE_STACK=BYTES               stack size of a fiber: 32768 (32 KiB) to 1073741824 (1 GiB);
@@ -80,6 +87,7 @@ pub(crate) enum Command {
     Metrics(MetricsArguments),
     Inspect(InspectArguments),
     Top(TopArguments),
+    Trace(TraceArguments),
     Doctor(Doctor),
     /// Answers the requests of the strands of `mix`.
     #[command(hide = true)]

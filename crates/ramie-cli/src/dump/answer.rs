@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 256;
 const PART: usize = 64 * 1024;
 
 /// Sends a request and prints the answer as it arrives. `limit` is the time until it begins.
-pub(super) fn print(
+pub(crate) fn print(
     process: &Process,
     stream: UnixStream,
     request: &str,
@@ -51,25 +51,39 @@ pub(super) fn whole(
 /// Sends a request and hands the answer to `take`, part by part.
 fn receive(
     process: &Process,
-    mut stream: &UnixStream,
+    stream: &UnixStream,
     request: &str,
     limit: Duration,
     take: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let broken = |error: io::Error| cannot_read(process, limit, &error);
-    stream.set_read_timeout(Some(limit)).map_err(broken)?;
-    stream.set_write_timeout(Some(limit)).map_err(broken)?;
-    stream.write_all(format!("{request}\n").as_bytes()).map_err(broken)?;
-    let mut answer = BufReader::with_capacity(PART, stream);
-    let mut line = Vec::new();
-    answer.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
-    let length = length_of(process, &line)?;
-    stream.set_read_timeout(Some(PAUSE)).map_err(broken)?;
+    let (mut answer, head) = begin(process, stream, request, limit)?;
+    let length = head.parse().map_err(|_| foreign(process, &format!("ok {head}")))?;
     copy(process, &mut answer, length, take)
 }
 
-/// Reads the first line of the answer.
-fn length_of(process: &Process, line: &[u8]) -> Result<u64, Failure> {
+/// Sends a request, and reads the first line of the answer. Returns the rest of the answer, and the
+/// part of the line behind `ok`. `limit` is the time until the answer begins.
+pub(crate) fn begin<'a>(
+    process: &Process,
+    stream: &'a UnixStream,
+    request: &str,
+    limit: Duration,
+) -> Result<(BufReader<&'a UnixStream>, String), Failure> {
+    let broken = |error: io::Error| cannot_read(process, limit, &error);
+    stream.set_read_timeout(Some(limit)).map_err(broken)?;
+    stream.set_write_timeout(Some(limit)).map_err(broken)?;
+    let mut writer = stream;
+    writer.write_all(format!("{request}\n").as_bytes()).map_err(broken)?;
+    let mut answer = BufReader::with_capacity(PART, stream);
+    let mut line = Vec::new();
+    answer.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
+    let head = head_of(process, &line)?;
+    stream.set_read_timeout(Some(PAUSE)).map_err(broken)?;
+    Ok((answer, head))
+}
+
+/// The part of the first line behind `ok`.
+fn head_of(process: &Process, line: &[u8]) -> Result<String, Failure> {
     let pid = process.pid;
     let line = String::from_utf8_lossy(line);
     if line.is_empty() {
@@ -82,14 +96,16 @@ fn length_of(process: &Process, line: &[u8]) -> Result<u64, Failure> {
     if let Some(why) = whole.and_then(|line| line.strip_prefix("error ")) {
         return Err(Failure::other(format!("process {pid} refuses: {why}")));
     }
-    let length = whole.and_then(|line| line.strip_prefix("ok ")?.parse().ok());
-    length.ok_or_else(|| {
-        let line = line.trim_end();
-        Failure::other(format!(
-            "process {pid} gave an answer that is not one of Ramie (`{line}`); use the program \
-             `ramie` of the version with which the process was built"
-        ))
-    })
+    let head = whole.and_then(|line| line.strip_prefix("ok "));
+    head.map(str::to_owned).ok_or_else(|| foreign(process, line.trim_end()))
+}
+
+fn foreign(process: &Process, line: &str) -> Failure {
+    Failure::other(format!(
+        "process {} gave an answer that is not one of Ramie (`{line}`); use the program `ramie` of \
+         the version with which the process was built",
+        process.pid
+    ))
 }
 
 fn copy(

@@ -4,7 +4,7 @@
 //! Modules: [`process`] (facts about a process, and the directories in which its socket may lie),
 //! [`answer`] (the request, and its answer).
 
-mod answer;
+pub(crate) mod answer;
 mod process;
 
 use std::{io, os::unix::net::UnixStream, time::Duration};
@@ -12,7 +12,7 @@ use std::{io, os::unix::net::UnixStream, time::Duration};
 use ramie_driver::sys;
 use serde_json::json;
 
-use self::process::Process;
+pub(crate) use self::process::Process;
 use crate::{
     arguments::{DumpArguments, MetricsArguments},
     failure::Failure,
@@ -64,7 +64,7 @@ pub(crate) fn ask(pid: u32, request: &str, timeout_s: u32) -> Result<(), Failure
 }
 
 /// Finds a process that may be dumped.
-fn find(pid: u32) -> Result<Process, Failure> {
+pub(crate) fn find(pid: u32) -> Result<Process, Failure> {
     let Some(process) = Process::find(pid).filter(|process| process.state != 'Z') else {
         return Err(Failure::other(format!(
             "there is no process {pid}; `ramie dump` lists the processes that can be dumped"
@@ -85,7 +85,7 @@ fn find(pid: u32) -> Result<Process, Failure> {
     Err(Failure::other(format!("process {pid} {cure}")))
 }
 
-fn connect(process: &Process) -> Result<UnixStream, Failure> {
+pub(crate) fn connect(process: &Process) -> Result<UnixStream, Failure> {
     let pid = process.pid;
     for directory in process.directories() {
         match process.connect_in(&directory) {

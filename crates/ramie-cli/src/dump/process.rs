@@ -18,8 +18,8 @@ const SESSION: &str = "XDG_RUNTIME_DIR";
 
 /// A process, as /proc describes it.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) pid: u32,
+pub(crate) struct Process {
+    pub(crate) pid: u32,
     /// The state, by the letter that ps(1) prints.
     pub(super) state: char,
     /// The effective id of its user.

@@ -29,7 +29,7 @@ mod threads;
 mod unix;
 
 pub use addr::SockAddrStorage;
-pub use clock::{coarse_ms, monotonic_ns};
+pub use clock::{coarse_ms, monotonic_ns, ticks, ticks_are_fast};
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub(crate) use epoll_set::{EpollSet, key as epoll_key};

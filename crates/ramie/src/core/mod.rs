@@ -11,5 +11,6 @@ pub(crate) mod primitive;
 pub(crate) mod spin_lock;
 pub(crate) mod strand;
 pub(crate) mod time;
+pub(crate) mod trace;
 pub(crate) mod wait;
 pub(crate) mod worker;

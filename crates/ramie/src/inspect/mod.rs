@@ -21,6 +21,12 @@
 //! line `error` with a reason. A request must come within 2 s. The answer must be taken within
 //! 60 s, without a pause of 5 s.
 //!
+//! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]).
+//!
+//! # The flight recorder
+//! [`FlightRecorder`] keeps the last events of all strands in memory, and writes them to a file
+//! when something goes wrong. `ramie trace PID` records for some seconds, without one.
+//!
 //! # By a signal
 //! While a runtime that was built with [`Builder::dump_on_quit`](crate::Builder::dump_on_quit)
 //! runs, SIGQUIT (Ctrl-\) makes the process write its dump to stderr, or add it to the file that
@@ -64,6 +70,7 @@ mod stalls;
 mod summarize;
 mod summary;
 mod summary_text;
+mod trace;
 
 use std::time::Duration;
 
@@ -71,13 +78,17 @@ pub use self::dump::{
     CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
     WorkerDump, WorkerStatus,
 };
-pub use self::serve::socket_path;
-pub use self::summary::{StallSummary, StateCounts, Summary, WaitPlace, WorkerSummary};
 pub(crate) use self::{
-    option::{dump_file, is_served},
-    quit::dump_on_quit,
-    serve::serve,
+    option::{InspectChoices, InspectOptions},
     stalls::{StallRecord, note_end_of_stall, note_stall},
+};
+pub use self::{
+    serve::socket_path,
+    summary::{StallSummary, StateCounts, Summary, WaitPlace, WorkerSummary},
+    trace::{
+        EndOfWait, FlightRecorder, Trace, TraceError, TraceEvent, TraceEventKind, TracedStrand,
+        TracedWait, TracedWorker, WakeSource, write_trace,
+    },
 };
 use crate::fiber::FiberId;
 pub use crate::unwind::{Backtrace, BacktraceFrame};

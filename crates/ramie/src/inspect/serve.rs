@@ -7,7 +7,9 @@
 //! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
 //! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
 //! The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line
-//! break, and closes the connection. So a client notices an answer that was cut off.
+//! break, and closes the connection. So a client notices an answer that was cut off. The request
+//! `trace SECONDS` is answered by `ok trace`, a line break and a trace ([`trace`](super::trace)), by
+//! a thread of its own, so that others need not wait for it.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
@@ -47,6 +49,7 @@ use super::{
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
     summarize,
+    trace::{MOST_SECONDS, TraceClients},
 };
 use crate::{core::strand, metrics, unwind};
 
@@ -56,8 +59,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(2);
 const MAX_REQUEST: usize = 64;
 const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
-    followed by backtraces), summary text, summary json, strand text ID, strand json ID or \
-    metrics\n";
+    followed by backtraces), summary text, summary json, strand text ID, strand json ID, metrics \
+    or trace SECONDS (1 to 600)\n";
+const _: () = assert!(MOST_SECONDS == 600);
 const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
 const NO_BACKTRACES: &[u8] =
     b"error this program makes no backtraces; build it for x86-64 with the \
@@ -120,14 +124,19 @@ struct ServerState {
     listener: OwnedFd,
     /// The connection that is being served.
     client: Mutex<Option<Arc<OwnedFd>>>,
+    traces: TraceClients,
     is_over: AtomicBool,
 }
 
 impl DumpServer {
     fn start() -> io::Result<DumpServer> {
         let (socket, listener) = DumpSocket::open()?;
-        let client = Mutex::default();
-        let state = Arc::new(ServerState { listener, client, is_over: AtomicBool::new(false) });
+        let state = Arc::new(ServerState {
+            listener,
+            client: Mutex::default(),
+            traces: TraceClients::default(),
+            is_over: AtomicBool::new(false),
+        });
         let theirs = Arc::clone(&state);
         let builder = thread::Builder::new().name("ramie-inspect".to_owned()).stack_size(STACK);
         let thread = builder.spawn(move || theirs.run()).map_err(|error| {
@@ -151,6 +160,7 @@ impl Drop for DumpServer {
             thread.thread().unpark();
             let _ = thread.join();
         }
+        self.state.traces.end();
     }
 }
 
@@ -189,12 +199,17 @@ impl ServerState {
         *self.client() = None;
     }
 
-    fn answer(&self, client: &OwnedFd) -> io::Result<()> {
+    fn answer(&self, client: &Arc<OwnedFd>) -> io::Result<()> {
         let peer = sys::peer_credentials(client)?;
         if ![0, sys::effective_user_id()].contains(&peer.user) {
             return send(client, b"error this process belongs to another user\n");
         }
-        let text = match &receive(client)?[..] {
+        let request = receive(client)?;
+        if let Some(time) = trace_time(&request) {
+            let begun = self.traces.begin(client, time, send);
+            return begun.or_else(|why| send(client, format!("error {why}\n").as_bytes()));
+        }
+        let text = match &request[..] {
             b"dump text" => self.dump().to_string(),
             b"dump json" => json_of(self.dump()),
             b"dump text backtraces" | b"dump json backtraces" if !unwind::IS_AVAILABLE => {
@@ -249,6 +264,14 @@ impl ServerState {
 fn json_of(mut dump: Dump) -> String {
     dump.name_descriptors();
     dump.to_json() + "\n"
+}
+
+/// The time of a request for a trace.
+fn trace_time(request: &[u8]) -> Option<Duration> {
+    let seconds = request.strip_prefix(b"trace ")?;
+    let is_number = seconds.iter().all(u8::is_ascii_digit) && !seconds.starts_with(b"0");
+    let seconds = std::str::from_utf8(seconds).ok().filter(|_| is_number)?.parse().ok()?;
+    (1..=MOST_SECONDS).contains(&seconds).then(|| Duration::from_secs(seconds))
 }
 
 /// Receives a line, without its line break.

@@ -235,7 +235,7 @@ fn await_inline(worker: &Worker, id: MultishotId) -> Result<(), OpError> {
             return Err(OpError::Elapsed);
         }
         let longest = std::time::Duration::from_millis(1);
-        worker.io.turn(Wait::Until(Some(longest)), &worker.scheduler);
+        worker.io.turn(Wait::Until(Some(longest)), &worker.scheduler, &worker.running);
     }
     Ok(())
 }
@@ -450,7 +450,7 @@ mod tests {
         with_source(|source, theirs| {
             theirs.write_all(b"y").unwrap();
             let worker = worker::current();
-            worker.io.turn(Wait::Never, &worker.scheduler);
+            worker.io.turn(Wait::Never, &worker.scheduler, &worker.running);
             crate::core::cancel::scope(|scope| {
                 scope.cancel();
                 let cancelled = source.next(&BYTES, Deadline::NEVER);

@@ -145,7 +145,10 @@ impl<'a> Request<'a> {
         // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
         // that the op points to stays valid, and the file belongs to the op's descriptor.
         match unsafe { submit(&worker, frame, file) }? {
-            Submitted::Complete => worker.note_complete_at_once(),
+            Submitted::Complete => {
+                worker::note_op_at_once(&worker, frame, fd);
+                worker.note_complete_at_once();
+            }
             Submitted::InFlight => {
                 let in_flight = HandedOut::<InFlight>::new();
                 frame.user.set(WakeWord::plain(stack).to_bits());
@@ -217,6 +220,7 @@ unsafe fn perform_bounded(
     // promise the memory that the op points to stays valid.
     let result = match unsafe { submit(worker, frame, file) }? {
         Submitted::Complete => {
+            worker::note_op_at_once(worker, frame, fd);
             worker.note_complete_at_once();
             result_of(frame, None)
         }
@@ -349,7 +353,7 @@ fn drive_inline(worker: &Worker, frame: &OpFrame) -> Result<u32, OpError> {
         }
         let bound = Duration::from_nanos(limit.saturating_sub(now));
         let wait = Wait::Until(ended_by.is_none().then_some(bound));
-        worker.io.turn(wait, &worker.scheduler);
+        worker.io.turn(wait, &worker.scheduler, &worker.running);
     }
     result_of(frame, ended_by)
 }

@@ -1,6 +1,6 @@
 //! The options of a runtime, their defaults and ranges.
 
-use std::{env, fmt, io, num::NonZero, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
 
 use ramie_driver::{Choice, Submitter};
 
@@ -13,7 +13,7 @@ use crate::{
         },
     },
     deadlock::Deadlock,
-    inspect,
+    inspect::{FlightRecorder, InspectChoices, InspectOptions},
     stall::{self, Reaction, Stall},
 };
 
@@ -85,9 +85,7 @@ pub(super) struct Config {
     pub(super) on_abandoned: Option<OnAbandoned>,
     pub(super) watch: stall::Settings,
     /// Whether other processes may ask for dumps.
-    pub(super) is_inspected: bool,
-    pub(super) dumps_on_quit: bool,
-    pub(super) dump_file: Option<PathBuf>,
+    pub(super) inspect: InspectOptions,
 }
 
 impl fmt::Debug for Config {
@@ -140,8 +138,7 @@ pub struct Builder {
     policy: Option<MakePolicy>,
     on_abandoned: Option<OnAbandoned>,
     watch: WatchOptions,
-    inspect: Option<bool>,
-    dump_on_quit: bool,
+    inspect: InspectChoices,
 }
 
 /// The options of the watchdog.
@@ -311,7 +308,7 @@ impl Builder {
     /// opened, a warning with the reason goes to stderr and to the log, and the runtime runs
     /// without it.
     pub fn inspect(mut self, is_inspected: bool) -> Self {
-        self.inspect = Some(is_inspected);
+        self.inspect.is_served = Some(is_inspected);
         self
     }
 
@@ -383,7 +380,18 @@ impl Builder {
     /// A handler that the program installs later replaces this one. When no such runtime runs any
     /// more, the signal has the effect that it had before.
     pub fn dump_on_quit(mut self, dumps: bool) -> Self {
-        self.dump_on_quit = dumps;
+        self.inspect.dumps_on_quit = dumps;
+        self
+    }
+
+    /// Records the last steps of all strands, and writes them to a file when something goes wrong:
+    /// see [`FlightRecorder`]. By default `RAMIE_FLIGHT_RECORDER` decides, which has the absolute
+    /// path of the directory; without it there is none.
+    ///
+    /// A process has one flight recorder, with the options of the first runtime that asked for it.
+    /// It costs about 1 % of the CPU time of a server, and a thread that sleeps.
+    pub fn flight_recorder(mut self, recorder: FlightRecorder) -> Self {
+        self.inspect.flight = Some(recorder);
         self
     }
 
@@ -451,10 +459,8 @@ impl Builder {
             clock: self.clock,
             policy: self.policy,
             on_abandoned: self.on_abandoned,
-            is_inspected: inspect::is_served(self.inspect)?,
+            inspect: self.inspect.check()?,
             watch: self.watch.check()?,
-            dumps_on_quit: self.dump_on_quit,
-            dump_file: inspect::dump_file()?,
         };
         if driver == Choice::Uring {
             // The kernel may refuse a ring, and only this function can report that as an error.

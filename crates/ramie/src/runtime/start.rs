@@ -28,7 +28,6 @@ use crate::{
         strand::{self, Raised, SpawnOptions, StrandHeader},
         worker::{self, AbandonedFiber, Installed, Membership, Pool, Until, Worker, Workers},
     },
-    inspect,
     stall::{Watchdog, Watching},
 };
 
@@ -52,9 +51,7 @@ where
     crate::core::worker::install_hook();
     crate::core::strand::describe_overflows();
     crate::core::strand::be_open_to_debuggers();
-    let _served = config.is_inspected.then(inspect::serve);
-    let _dumps_on_quit =
-        config.dumps_on_quit.then(|| inspect::dump_on_quit(config.dump_file.clone()));
+    let _inspected = config.inspect.begin();
     match config.strands {
         Strands::Fibers => run_on_fibers(config, f),
         Strands::Threads => super::threads::run(config, f),

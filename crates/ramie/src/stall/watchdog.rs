@@ -22,6 +22,7 @@ use super::{
 use crate::{
     core::{
         primitive::{AtomicBool, Ordering},
+        trace::{self, Trouble},
         worker::{RunningFiber, StackCopy, Turn, WatchdogRest, Worker, WorkerView},
     },
     deadlock::{Activity, Deadlock, DeadlockSearch},
@@ -256,9 +257,12 @@ impl State {
     fn react(&self, finding: Finding) {
         match (finding, &self.settings.on_stall) {
             (Finding::Deadlock(deadlock), _) => match self.settings.test {
-                Some(test) => sys::fatal(&format!(
-                    "{deadlock}\nAborting, because the test {test} can never end."
-                )),
+                Some(test) => {
+                    trace::report_and_wait(Trouble::Deadlock, trace::BEFORE_ABORT);
+                    sys::fatal(&format!(
+                        "{deadlock}\nAborting, because the test {test} can never end."
+                    ))
+                }
                 None => react(&self.settings.on_deadlock, &deadlock),
             },
             (Finding::Stall(mut stall, frames), reaction) => {
@@ -273,6 +277,9 @@ impl State {
 
 /// A finding with a report.
 trait Reported: fmt::Display {
+    /// The same for the flight recorder.
+    const TROUBLE: Trouble;
+
     /// The report without the calls of strands.
     fn head(&self) -> String;
     /// The strands whose calls are known.
@@ -280,6 +287,8 @@ trait Reported: fmt::Display {
 }
 
 impl Reported for Stall {
+    const TROUBLE: Trouble = Trouble::Stall;
+
     fn head(&self) -> String {
         self.without_calls().to_string()
     }
@@ -291,6 +300,8 @@ impl Reported for Stall {
 }
 
 impl Reported for Deadlock {
+    const TROUBLE: Trouble = Trouble::Deadlock;
+
     fn head(&self) -> String {
         self.without_calls().to_string()
     }
@@ -301,6 +312,11 @@ impl Reported for Deadlock {
 }
 
 fn react<T: Reported>(reaction: &Reaction<T>, found: &T) {
+    match reaction {
+        Reaction::Ignore => {}
+        Reaction::Abort => trace::report_and_wait(T::TROUBLE, trace::BEFORE_ABORT),
+        Reaction::Report | Reaction::Call(_) => trace::report(T::TROUBLE),
+    }
     match reaction {
         Reaction::Ignore => {}
         Reaction::Call(f) => drop(crate::core::panic::call_quietly(|| f(found))),

@@ -257,6 +257,7 @@ pub fn child_for(seconds: u32, limits: &str, test: &str, variables: &[(&str, &st
         .arg(program)
         .args([&*full_name(test), "--exact", "--nocapture", "--test-threads=1"])
         .env_remove("RAMIE_CAPS")
+        .env_remove("RAMIE_FLIGHT_RECORDER")
         .env_remove("RAMIE_DRIVER")
         .env_remove("RAMIE_SUBMIT")
         .env_remove("RAMIE_STACK")

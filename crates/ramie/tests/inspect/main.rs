@@ -6,11 +6,14 @@ mod common;
 
 mod backtraces;
 mod dump;
+mod flight;
 mod joiners;
 mod million;
 mod quit;
 mod served;
 mod summary;
+mod traced;
+mod traced_requests;
 mod waits;
 
 use std::{

@@ -29,13 +29,13 @@ use crate::{
 
 /// Less than the time after which a client that reads nothing is disconnected, and than that after
 /// which a dump leaves out a worker.
-const SOON: Duration = Duration::from_secs(4);
+pub(crate) const SOON: Duration = Duration::from_secs(4);
 
 /// A directory for the sockets of one test, which removes itself.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("ramie-inspect-{}-{count}", std::process::id()));
@@ -52,7 +52,8 @@ impl Drop for Folder {
 
 /// Runs a test of this file in a process of its own, which has a session directory of its own;
 /// returns what the process has written to stderr.
-fn alone(test: &str, variables: &[(&str, &str)]) -> String {
+#[track_caller]
+pub(crate) fn alone(test: &str, variables: &[(&str, &str)]) -> String {
     let folder = Folder::new();
     let session = [("XDG_RUNTIME_DIR", folder.0.to_str().unwrap())];
     let output = child_with("true", test, &[variables, &session[..]].concat());
@@ -64,11 +65,11 @@ fn session() -> PathBuf {
     PathBuf::from(env::var_os("XDG_RUNTIME_DIR").unwrap())
 }
 
-fn inspected() -> Builder {
+pub(crate) fn inspected() -> Builder {
     Runtime::builder().workers(1).inspect(true)
 }
 
-fn own_socket() -> PathBuf {
+pub(crate) fn own_socket() -> PathBuf {
     inspect::socket_path().expect("a runtime is inspected")
 }
 
@@ -88,7 +89,7 @@ fn ask_at(path: &Path, request: &[u8]) -> io::Result<String> {
 }
 
 /// Asks on a thread, while the fiber waits.
-fn ask(request: &'static [u8]) -> String {
+pub(crate) fn ask(request: &'static [u8]) -> String {
     let path = own_socket();
     ramie::blocking(move || ask_at(&path, request).unwrap())
 }
@@ -298,23 +299,26 @@ fn another_user_is_refused() {
     }
     inspected().build().unwrap().run(|| {
         let path = own_socket();
-        let as_nobody = || {
+        let as_nobody = |request: &'static [u8]| {
             let path = path.clone();
             let ask = move || {
                 // The system call itself changes only this thread.
                 // SAFETY: the call has no pointers.
                 let done = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
                 assert_eq!(done, 0);
-                ask_at(&path, b"dump text\n")
+                ask_at(&path, request)
             };
             ramie::blocking(|| thread::spawn(ask).join().unwrap())
         };
-        let error = as_nobody().unwrap_err();
+        let error = as_nobody(b"dump text\n").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         // Also if the permissions allow it.
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777));
         path.ancestors().take(3).for_each(|path| open(path).unwrap());
-        assert_eq!(as_nobody().unwrap(), "error this process belongs to another user\n");
+        for request in [&b"dump text\n"[..], b"trace 1\n"] {
+            let answer = as_nobody(request).unwrap();
+            assert_eq!(answer, "error this process belongs to another user\n");
+        }
         assert!(ask(b"dump text\n").starts_with("ok "));
     });
 }
@@ -327,7 +331,7 @@ fn garbage_is_refused() {
     }
     inspected().build().unwrap().run(|| {
         let long: &'static [u8] = vec![b'x'; 1 << 20].leak();
-        let requests: [&[u8]; 14] = [
+        let requests: [&[u8]; 22] = [
             b"\n",
             b"dump\n",
             b"dump xml\n",
@@ -341,13 +345,21 @@ fn garbage_is_refused() {
             b"summary\n",
             b"summary text json\n",
             b"strand\n",
+            b"trace\n",
+            b"trace \n",
+            b"trace 0\n",
+            b"trace 01\n",
+            b"trace -1\n",
+            b"trace 601\n",
+            b"trace 1 1\n",
+            b"trace 99999999999999999999\n",
             long,
         ];
         for request in requests {
             let answer = ask(request);
             let expected = "error unknown request; expected dump text, dump json (each may be \
                             followed by backtraces), summary text, summary json, strand text ID, \
-                            strand json ID or metrics\n";
+                            strand json ID, metrics or trace SECONDS (1 to 600)\n";
             assert_eq!(answer, expected);
         }
         for request in [&b"strand xml 1.1\n"[..], b"strand text\n", b"strand text \n"] {

@@ -49,7 +49,9 @@ fn a_splice_keeps_what_is_left_in_order_for_others() {
                     assert_eq!(ring::splice(&from, None, &into, None, 1, flags).unwrap(), 1);
                 }
             });
-            while !has_begun.load(Ordering::Acquire) {}
+            while !has_begun.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
             // Each round looks at another moment of the other thread's calls.
             (0..round * 50).for_each(|_| std::hint::spin_loop());
             for _ in 0..6 {

@@ -28,8 +28,11 @@ const MADE_BY_MACROS: &[&str] = &[
     "process::ChildStdout",
 ];
 /// Where a call is found in the sources, and where its users find it.
-const MOVED: &[(&str, &str)] =
-    &[("fs::fchown", "os::unix::fs::fchown"), ("io::lock", "io::Stdout::lock")];
+const MOVED: &[(&str, &str)] = &[
+    ("fs::fchown", "os::unix::fs::fchown"),
+    ("inspect::trace::write_trace", "inspect::write_trace"),
+    ("io::lock", "io::Stdout::lock"),
+];
 /// Files that are modules of their own; the others' items belong to the folder's module.
 const OWN_MODULES: &[&str] = &["mpsc", "oneshot"];
 

@@ -74,7 +74,17 @@ pub(crate) struct Worker {
 }
 
 /// Empty, because the one strand of a worker may always wait.
-pub(crate) struct RunningStrand;
+pub(crate) struct RunningStrand {
+    pub(crate) recorder: Recorder,
+}
+
+/// Records nothing.
+pub(crate) struct Recorder;
+
+impl Recorder {
+    pub(crate) fn note_waits(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+    pub(crate) fn note_continues(&self, _stack: &FiberStack, _record: &WaitRecord) {}
+}
 
 impl RunningStrand {
     pub(crate) fn check_may_switch(&self) {}
@@ -84,6 +94,7 @@ impl RunningStrand {
     pub(crate) fn now_ms(&self) -> u32 {
         0
     }
+
 
     pub(crate) fn has_no_context(&self) -> bool {
         context::is_empty()
@@ -171,6 +182,9 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     is_away
 }
 
+/// Nothing is recorded.
+pub(crate) fn note_cancel(_scope: *const ()) {}
+
 pub(crate) fn unpark(id: strand::FiberId) {
     let header = strand::header_at(id.index());
     if header.unpark(id.generation()) == Unpark::Schedule {
@@ -189,7 +203,7 @@ impl Worker {
             stack,
             shared,
             kernel,
-            running: RunningStrand,
+            running: RunningStrand { recorder: Recorder },
             is_ready: Cell::new(false),
             armed_ns: Cell::new(None),
             now_ns: Cell::new(0),

@@ -195,6 +195,7 @@ impl Node {
         if !self.mark(reason) {
             return false;
         }
+        worker::note_cancel(Arc::as_ptr(self).cast());
         let mut marked = vec![Arc::clone(self)];
         while let Some(node) = marked.pop() {
             node.notify_members(&mut marked);

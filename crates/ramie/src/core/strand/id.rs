@@ -86,7 +86,8 @@ impl WakeRef {
         (bits >> 63 == 1).then_some(WakeRef(bits))
     }
 
-    pub(super) fn index(self) -> u32 {
+    /// The index of the header of the strand that waits.
+    pub(crate) fn header_index(self) -> u32 {
         (self.0 >> 24) as u32
     }
 
@@ -99,7 +100,7 @@ impl WakeRef {
     /// At most one caller ever gets the strand of one wait.
     #[inline]
     pub(crate) fn claim(self, reason: super::Wake) -> Option<&'static super::StrandHeader> {
-        let header = super::header_at(self.index());
+        let header = super::header_at(self.header_index());
         header.claim(self, reason).then_some(header)
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn run_thread_to_end(worker: &Worker, header: &'static StrandHeader) 
 fn run_and_end(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     // SAFETY: a scope waits for its strands: its data outlives this strand's end, below.
     let scope = unsafe { header.attributes.scope().as_ref() };
+    worker.running.recorder.note_start(stack, header);
     let run = || {
         // SAFETY: the callers took the header off a queue of fresh closures, or made it for this
         // thread.
@@ -96,6 +97,7 @@ unsafe fn end(
     panicked: bool,
     stack: Option<&FiberStack>,
 ) {
+    worker.running.recorder.note_end(header, panicked);
     let scope = header.attributes.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };

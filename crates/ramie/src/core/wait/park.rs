@@ -174,7 +174,9 @@ impl<'a> Prepared<'a> {
         if ends_at != Deadline::NEVER {
             self.worker.arm_timer(self.stack, ends_at);
         }
+        self.worker.running.recorder.note_waits(self.stack, self.record);
         self.worker.switch_out();
+        self.worker.running.recorder.note_continues(self.stack, self.record);
         self.stack.record.set(std::ptr::null());
         let reason = self.stack.header().wake_reason();
         self.begun.settle();

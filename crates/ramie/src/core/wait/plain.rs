@@ -29,6 +29,8 @@ impl RunningStrand {
 pub(crate) fn suspend_plainly(running: &RunningStrand, stack: &FiberStack, record: &WaitRecord) {
     record.since_ms.set(running.now_ms());
     stack.record.set(record);
+    running.recorder.note_waits(stack, record);
     stack.suspend();
+    running.recorder.note_op_awaited(stack, record);
     stack.record.set(std::ptr::null());
 }

@@ -13,7 +13,7 @@ use super::{
     Membership, Until, Worker, lingering, patience::ThisCpu, run_loop::deliver_log, sampling,
     spread::Taken, survey,
 };
-use crate::core::primitive::pause;
+use crate::core::{primitive::pause, trace::EventKind};
 
 /// How long a worker has to be idle before it gives surplus memory back.
 const QUIET: Duration = Duration::from_millis(50);
@@ -55,6 +55,7 @@ impl Worker {
             Some(false)
         };
         self.running.read_clock();
+        self.running.recorder.look(&self.surveys);
         lingering::answer_if_due(self);
         survey::answer_if_asked(self);
         deliver_log(self);
@@ -67,6 +68,7 @@ impl Worker {
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
                 self.shared.record.stolen.add_one();
+                self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
                 self.scheduler.push_stolen(header);
                 return Some(false);
             }
@@ -154,14 +156,16 @@ impl Worker {
         // batch in the queue, that op would enter the kernel alone.
         sampling::restart_counts(self);
         self.shared.record.sleeps.add_one();
-        self.watched.while_asleep(|| self.io.wait(nap, &self.scheduler));
+        self.running.recorder.note_deed(EventKind::Sleeps, 0);
+        self.watched.while_asleep(|| self.io.wait(nap, &self.scheduler, &self.running));
+        self.running.recorder.note_deed(EventKind::Awakes, 0);
         let Some(start) = start else { return };
         let slept_through = ready.is_empty() && !self.shared.has_mail();
         let is_manual = self.clock.is_manual();
         if slept_through && (is_manual || self.clock.now_ns() - start >= QUIET.as_nanos() as u64) {
             // Giving stacks back takes long; meanwhile other work may come up.
             let is_wanted = || {
-                self.io.poll(&self.scheduler);
+                self.io.poll(&self.scheduler, &self.running);
                 self.has_runnable() || self.shared.is_notified() || self.timers.are_due(&self.clock)
             };
             self.stacks.give_back_surplus(is_wanted);

@@ -7,7 +7,7 @@ use std::{
 
 use ramie_driver::{Choice, Config, Driver, OpenError, Submitter, Wait, logging};
 
-use super::{Scheduler, Shared, ThreadWaker, at_once};
+use super::{RunningStrand, Scheduler, Shared, ThreadWaker, at_once};
 use crate::core::{
     strand::Wake,
     wait::word::{Waiting, WakeWord},
@@ -103,25 +103,30 @@ impl WorkerIo {
     }
 
     /// Makes a turn of the driver without waiting, if it needs one.
-    pub(super) fn poll(&self, scheduler: &Scheduler) {
+    pub(super) fn poll(&self, scheduler: &Scheduler, running: &RunningStrand) {
         let mut driver = self.driver.borrow_mut();
         if let Some(driver) = driver.as_mut().filter(|driver| driver.needs_turn()) {
-            turn(driver, Wait::Never, scheduler);
+            turn(driver, Wait::Never, scheduler, running);
         }
     }
 
     /// Makes one turn of the driver for a strand that awaits its op without suspending.
-    pub(crate) fn turn(&self, wait: Wait, scheduler: &Scheduler) {
+    pub(crate) fn turn(&self, wait: Wait, scheduler: &Scheduler, running: &RunningStrand) {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
-            turn(driver, wait, scheduler);
+            turn(driver, wait, scheduler, running);
         }
     }
 
     /// Sleeps in the kernel, until an event or for `bound`.
-    pub(super) fn wait(&self, bound: Option<Duration>, scheduler: &Scheduler) {
+    pub(super) fn wait(
+        &self,
+        bound: Option<Duration>,
+        scheduler: &Scheduler,
+        running: &RunningStrand,
+    ) {
         let mut driver = self.driver.borrow_mut();
         match driver.as_mut() {
-            Some(driver) => turn(driver, Wait::Until(bound), scheduler),
+            Some(driver) => turn(driver, Wait::Until(bound), scheduler, running),
             None => {
                 drop(driver);
                 match bound {
@@ -147,12 +152,12 @@ impl WorkerIo {
     }
 }
 
-fn turn(driver: &mut Driver, wait: Wait, scheduler: &Scheduler) {
+fn turn(driver: &mut Driver, wait: Wait, scheduler: &Scheduler, running: &RunningStrand) {
     if let Err(error) = driver.turn(wait) {
         // The driver handles all that can be handled; the rest is a broken invariant.
         ramie_driver::sys::fatal(&format!(
             "the driver failed: {error}; please report this. Aborting."
         ))
     }
-    scheduler.wake_completed(driver);
+    scheduler.wake_completed(driver, running);
 }

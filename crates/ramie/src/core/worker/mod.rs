@@ -16,8 +16,8 @@
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
 //!   [`counts`] (counts instead of facts, for summaries), [`stack_copy`] (frames, for backtraces);
-//! - the rest: [`no_switch`] (regions without suspension), [`contexts`] (suspensions of strands
-//!   that hold contexts), [`at_once`] (calls that never wait),
+//! - the rest: [`recorder`] (events for recordings), [`no_switch`] (regions without suspension),
+//!   [`contexts`] (suspensions of strands that hold contexts), [`at_once`] (calls that never wait),
 //!   [`abandon`] (fibers that do not end), [`figures`] (metrics), [`sampling`] (durations of
 //!   samples, count of switches), [`watched`] and [`view`] (what a watchdog sees from outside),
 //!   [`defaults`].
@@ -50,6 +50,7 @@ mod plugged;
 mod policy;
 mod pool;
 pub(crate) mod prefetch;
+mod recorder;
 mod root;
 mod run_loop;
 mod run_queue;
@@ -69,7 +70,7 @@ mod view;
 mod watched;
 mod workers;
 
-use std::{ptr, sync::Arc};
+use std::sync::Arc;
 
 use ramie_driver::Driver;
 
@@ -95,6 +96,7 @@ pub(crate) use self::{
     },
     patience::Turns,
     pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
+    recorder::{note_cancel, note_op_at_once, note_spawn, wake_for_recording},
     root::RootStrand,
     run_loop::Until,
     run_queue::Next,
@@ -112,7 +114,9 @@ pub(crate) use self::{
     watched::{Turn, WatchdogRest},
     workers::Workers,
 };
-use self::{current::CURRENT, patience::Patience, plugged::Plugged, watched::Watched};
+use self::{
+    current::CURRENT, patience::Patience, plugged::Plugged, recorder::note_wake, watched::Watched,
+};
 pub use self::{
     figures::{WorkerLevels, WorkerMetrics},
     no_switch::no_switch,
@@ -164,12 +168,13 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     let owner = unsafe { &*header.stack.get() }.owner;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid (the invariant of `Current`).
-    if let Some(worker) = unsafe { current.as_ref() }
-        && ptr::eq(worker.shared, owner)
-    {
-        worker.shared.record.woken_here.add_one();
-        worker.scheduler.make_ready(header, &worker.root);
-        return false;
+    if let Some(worker) = unsafe { current.as_ref() } {
+        // Without a recording this is `worker.shared`, so the usual wake-up has no check for one.
+        if worker.running.recorder.is_unrecorded(owner) || note_wake(worker, header, owner) {
+            worker.shared.record.woken_here.add_one();
+            worker.scheduler.make_ready(header, &worker.root);
+            return false;
+        }
     }
     owner.push(header);
     true
@@ -205,10 +210,10 @@ impl Worker {
         }
         let switches_per_poll = io.switches_per_poll;
         let surveys = SurveyInbox::register(shared, membership.as_ref().map(|member| member.index));
-        Worker {
+        let worker = Worker {
             scheduler: Scheduler::new(has_peers, switches_per_poll),
             shared,
-            running: RunningStrand::new(switches_per_poll),
+            running: RunningStrand::new(switches_per_poll, shared),
             io,
             timers: WorkerTimers::default(),
             headers: FreeList::new(),
@@ -221,7 +226,9 @@ impl Worker {
             patience: Patience::default(),
             surveys,
             watched: Watched::new(),
-        }
+        };
+        worker.running.recorder.look(&worker.surveys);
+        worker
     }
 
     /// The workers of the runtime, if this is one of them.
@@ -251,6 +258,8 @@ impl Worker {
         if let Some(stack) = self.running.masked_fiber() {
             return stack;
         }
+        // A thread that waits here need not have had a loop since a recording began.
+        self.running.recorder.look(&self.surveys);
         let stack = self.root.stack();
         if stack.is_idle() {
             let header = self.headers.take(true);
@@ -319,6 +328,7 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
+        note_spawn(self, header);
         match &self.membership {
             Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
             _ => self.scheduler.ready.push_fresh(header),
@@ -378,6 +388,7 @@ impl Drop for Worker {
             crate::core::strand::free_root(self, header);
         }
         self.surveys.unregister();
+        self.running.recorder.end();
         self.shared.release();
     }
 }

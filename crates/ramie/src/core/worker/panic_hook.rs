@@ -30,7 +30,7 @@ use std::{
     },
 };
 
-use super::with_existing;
+use super::{recorder, with_existing};
 use crate::core::{panic, strand};
 
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send>;
@@ -44,6 +44,7 @@ pub(crate) fn install_hook() {
         let is_default = is_default(&previous);
         set_hook(Box::new(move |info| {
             note_reported(info.payload());
+            recorder::note_panic(panic::message(info.payload()).unwrap_or_default());
             match current_fiber_label() {
                 Some(label) if is_default => report(&label, info),
                 _ => previous(info),

@@ -18,7 +18,7 @@
 
 use std::io;
 
-use super::{Membership, RootStrand, Scheduler, Worker, Workers, workers::WorkerEntry};
+use super::{Membership, RootStrand, Scheduler, Worker, Workers, note_spawn, workers::WorkerEntry};
 use crate::core::{primitive::Ordering, strand::StrandHeader};
 
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -104,6 +104,7 @@ impl Worker {
     /// Queues a closure that has no stack yet with the worker of this index.
     pub(crate) fn enqueue_placed(&self, header: &'static StrandHeader, index: usize) {
         self.shared.note_spawned();
+        note_spawn(self, header);
         let is_sent = self.membership.as_ref().is_some_and(|member| member.place(header, index));
         if !is_sent {
             self.scheduler.ready.push_fresh(header);

@@ -27,7 +27,7 @@ use super::{
     run_queue::Next,
     sampling, survey,
 };
-use crate::core::strand::StrandHeader;
+use crate::core::{strand::StrandHeader, trace::EventKind};
 
 /// Lent to the loop: its fibers, and the frame of the thread that waits in it.
 enum Loop {}
@@ -81,6 +81,7 @@ impl Order for ByPolicy {
 
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
+        self.running.recorder.look(&self.surveys);
         // Nobody else runs on a thread without fibers, so its contexts may stay.
         let may_run_fibers =
             until == Until::Finished || self.membership.is_some() || self.has_fibers();
@@ -224,6 +225,7 @@ impl Worker {
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())
         {
             self.shared.record.stolen.add_one();
+            self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
             self.scheduler.push_stolen(header);
         }
         let is_over = self.poll();
@@ -237,11 +239,12 @@ impl Worker {
     #[cold]
     pub(super) fn poll(&self) -> bool {
         self.running.read_clock();
+        self.running.recorder.look(&self.surveys);
         sampling::restart_counts(self);
         self.scheduler.ready.measure();
         self.drain_inbox();
         self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
-        self.io.poll(&self.scheduler);
+        self.io.poll(&self.scheduler, &self.running);
         self.workers().is_some_and(|workers| workers.is_grace_over())
     }
 
@@ -251,6 +254,7 @@ impl Worker {
             let member = self.membership.as_ref();
             self.shared.drain(|header| {
                 self.shared.record.woken_by_threads.add_one();
+                self.running.recorder.note_deed(EventKind::Received, header.id_bits());
                 self.scheduler.receive(header, &self.root, member);
             });
         }

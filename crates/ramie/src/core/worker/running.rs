@@ -5,7 +5,7 @@ use std::{cell::Cell, ptr};
 
 use ramie_driver::sys::coarse_ms;
 
-use super::{FiberStack, sampling::Sampling};
+use super::{FiberStack, Shared, recorder::Recorder, sampling::Sampling};
 
 /// The strand that runs on a worker, the `no_switch` regions that it is in, and whether it holds
 /// contexts ([`contexts`](super::contexts) has a table).
@@ -21,17 +21,20 @@ pub(crate) struct RunningStrand {
     pub(super) regions: Cell<u32>,
     /// The coarse clock of the worker: ms of `CLOCK_MONOTONIC`, modulo 2^32, read at each poll.
     now_ms: Cell<u32>,
+    /// The events of a recording.
+    pub(crate) recorder: Recorder,
     /// The sample of how long strands wait for their turn and run.
     pub(super) sampling: Sampling,
 }
 
 impl RunningStrand {
-    pub(super) fn new(switches_per_poll: u32) -> Self {
+    pub(super) fn new(switches_per_poll: u32, shared: &'static Shared) -> Self {
         RunningStrand {
             current: Cell::new(ptr::null()),
             masked: Cell::new(ptr::null()),
             regions: Cell::new(0),
             now_ms: Cell::new(coarse_ms()),
+            recorder: Recorder::new(shared),
             sampling: Sampling::new(switches_per_poll),
         }
     }

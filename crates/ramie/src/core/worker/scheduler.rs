@@ -4,7 +4,9 @@ use std::{cell::Cell, mem::size_of};
 
 use ramie_driver::{Driver, OpFrame};
 
-use super::{Membership, Next, RootStrand, run_queue::RunQueue, stealing::GROUP};
+use super::{
+    Membership, Next, RootStrand, RunningStrand, recorder, run_queue::RunQueue, stealing::GROUP,
+};
 use crate::core::{
     primitive::{AtomicU32, Ordering},
     strand::{StrandHeader, Wake},
@@ -158,19 +160,27 @@ impl Scheduler {
 
     /// Wakes the strands whose ops are complete.
     #[allow(unsafe_code)]
-    pub(super) fn wake_completed(&self, driver: &mut Driver) {
+    pub(super) fn wake_completed(&self, driver: &mut Driver, running: &RunningStrand) {
+        let trace = running.recorder.begin_reaping();
         while let Some(frame) = driver.pop_complete() {
             // SAFETY: a frame stays valid until it came out of `pop_complete`, and its waiter
             // continues only after the wake-up below.
             let frame: &OpFrame = unsafe { frame.as_ref() };
+            if let Some((trace, ticks)) = trace {
+                recorder::add_completion(trace, ticks, frame, frame.user.get());
+            }
             self.wake_by_word(frame.user.replace(WakeWord::RELEASED.to_bits()));
         }
         while let Some(word) = driver.pop_notice() {
+            if let Some((trace, ticks)) = trace {
+                recorder::add_notice(trace, ticks, word);
+            }
             self.wake_by_word(word);
         }
         // A batch of completions makes the queue long at once. If it were measured only now and
         // then, its last part would find it short, and the next batch would have no prefetches.
         self.ready.measure_waits();
+        running.recorder.end_reaping();
     }
 }
 

@@ -237,6 +237,11 @@ impl SurveyInbox {
     }
 }
 
+/// Wakes all workers, so that each looks at what comes from outside its run queue.
+pub(super) fn wake_all() {
+    lock(&INBOXES).iter().for_each(|inbox| inbox.shared.wake());
+}
+
 /// Answers the surveys that were posted to a worker, for one slice. Called by its loop only.
 #[inline]
 pub(super) fn answer_if_asked(worker: &Worker) {

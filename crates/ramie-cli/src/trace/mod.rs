@@ -1,0 +1,132 @@
+//! `ramie trace`: a trace of a running process, or of a file of its flight recorder, for Perfetto.
+//!
+//! Modules: [`ask`] (the request to a process), [`convert`] (from events to slices and flows),
+//! [`packets`] (writing them), [`messages`] (the messages of Perfetto that are used).
+
+mod ask;
+mod convert;
+mod messages;
+mod packets;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use ramie::inspect::Trace;
+
+use crate::{
+    arguments::{TraceArguments, TraceTarget},
+    failure::Failure,
+    output,
+};
+
+/// Where traces can be looked at.
+const VIEWER: &str = "https://ui.perfetto.dev";
+
+pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
+    let output = output_of(arguments);
+    // Before the process is asked, so that no trace is lost.
+    let file = create(&output)?;
+    let bytes = match &arguments.target {
+        TraceTarget::Process(pid) => ask::ask(*pid, arguments.seconds, arguments.timeout),
+        TraceTarget::File(path) => read(path),
+    };
+    let written = bytes.and_then(|bytes| {
+        let trace = parse(&bytes, arguments)?;
+        drop(bytes);
+        write(&trace, &file, &output)?;
+        Ok(trace)
+    });
+    match written {
+        Ok(trace) => report(&trace, arguments, &output),
+        Err(failure) => {
+            let _ = fs::remove_file(&output);
+            Err(failure)
+        }
+    }
+}
+
+fn output_of(arguments: &TraceArguments) -> PathBuf {
+    match (&arguments.output, &arguments.target) {
+        (Some(output), _) => output.clone(),
+        (None, TraceTarget::Process(pid)) => PathBuf::from(format!("ramie-{pid}.pftrace")),
+        (None, TraceTarget::File(path)) => path.with_extension("pftrace"),
+    }
+}
+
+/// Creates the file, which only this user may read, because it names places of the program.
+fn create(path: &Path) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).map_err(|error| {
+        Failure::other(format!(
+            "cannot write {}: {error}; choose another file with --output",
+            path.display()
+        ))
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => {
+                "; expected the id of a process, or a file that its flight \
+                                        recorder has written"
+            }
+            _ => "",
+        };
+        Failure::other(format!("cannot read {}: {error}{hint}", path.display()))
+    })
+}
+
+fn parse(bytes: &[u8], arguments: &TraceArguments) -> Result<Trace, Failure> {
+    Trace::read(bytes).map_err(|error| {
+        let source = match &arguments.target {
+            TraceTarget::Process(pid) => format!("process {pid}"),
+            TraceTarget::File(path) => path.display().to_string(),
+        };
+        Failure::other(format!("{source}: {error}"))
+    })
+}
+
+fn write(trace: &Trace, file: &File, path: &Path) -> Result<(), Failure> {
+    let mut sink = BufWriter::new(file);
+    convert::convert(trace, &mut sink).and_then(|()| sink.flush()).map_err(|error| {
+        Failure::other(format!(
+            "cannot write {}: {error}; choose another file with --output",
+            path.display()
+        ))
+    })
+}
+
+fn report(trace: &Trace, arguments: &TraceArguments, path: &Path) -> Result<(), Failure> {
+    let overwritten: u64 = trace.workers.iter().map(|worker| worker.overwritten).sum();
+    // A flight recorder keeps the last events only.
+    if overwritten > 0 && matches!(arguments.target, TraceTarget::Process(_)) {
+        output::warn(&format!(
+            "{overwritten} events are missing, because they were overwritten before they were read"
+        ));
+    }
+    if !trace.is_complete {
+        output::warn("the trace is cut off, because the process or the connection has ended");
+    }
+    if trace.is_full {
+        output::warn("the trace ends early, because it has reached its largest size");
+    }
+    if trace.workers_left_out > 0 {
+        let count = trace.workers_left_out;
+        output::warn(&format!("{count} threads were not recorded for lack of memory"));
+    }
+    output::line(&format!(
+        "{}: {} events of {} strands on {} threads; open it in {VIEWER}",
+        path.display(),
+        trace.events.len(),
+        trace.strands.len(),
+        trace.workers.len()
+    ))
+}

@@ -1,0 +1,171 @@
+//! `ramie trace`: processes and files, and those of which there is no trace. (`.ci/trace` reads the
+//! traces with Perfetto's own classes.)
+
+mod support;
+
+use std::{
+    fs::{self, DirBuilder},
+    io::{BufRead, BufReader, Write},
+    os::unix::{
+        fs::{DirBuilderExt, MetadataExt},
+        net::UnixListener,
+        process::CommandExt,
+    },
+    path::PathBuf,
+    process::{self, Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+use rustix::process::Signal;
+use support::{
+    Folder, PATIENCE, RAMIE, Server, assert_sentence, output, ramie, signal, skipped, text,
+};
+
+/// The program, whose sockets and traces lie in the folder.
+fn ramie_in(folder: &Folder, arguments: &str) -> Command {
+    let mut command = ramie(arguments);
+    command.env("XDG_RUNTIME_DIR", &folder.0).current_dir(&folder.0);
+    command.env_remove("RAMIE_INSPECT").env_remove("RAMIE_FLIGHT_RECORDER");
+    command
+}
+
+/// Checks the file, and the line about it; returns what was printed on stderr.
+#[track_caller]
+fn assert_written(written: &process::Output, path: &PathBuf) -> String {
+    let stderr = text(&written.stderr);
+    assert!(written.status.success(), "{stderr}");
+    let line = text(&written.stdout);
+    assert!(line.contains("events of") && line.contains("https://ui.perfetto.dev"), "{line}");
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{line}: {error}"));
+    // The first packet has the tag 1 and its length.
+    assert!(bytes.len() > 100 && bytes[0] == 0x0a, "{} bytes", bytes.len());
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    stderr
+}
+
+#[test]
+fn a_server_is_recorded() {
+    let folder = Folder::new("trace");
+    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+    command.env("RAMIE_INSPECT", "1");
+    let server = Server::started(command);
+    let pid = server.child.id();
+    let _connection = server.connect();
+    let written = output(ramie_in(&folder, &format!("trace {pid} --seconds 1")));
+    let stderr = assert_written(&written, &folder.0.join(format!("ramie-{pid}.pftrace")));
+    assert_eq!(stderr, "");
+    let path = folder.0.join("named");
+    let written = output(ramie_in(&folder, &format!("trace {pid} --seconds 1 --output named")));
+    assert_written(&written, &path);
+
+    let lost = output(ramie_in(&folder, &format!("trace {pid} --output missing/trace")));
+    assert_sentence(&lost, 1, &["cannot write missing/trace: ", "--output"]);
+}
+
+#[test]
+fn the_file_of_a_flight_recorder_is_converted() {
+    let folder = Folder::new("trace");
+    let traces = folder.0.join("traces");
+    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+    command.env("RAMIE_FLIGHT_RECORDER", &traces);
+    let mut server = Server::started(command);
+    let mut stderr = BufReader::new(server.child.stderr.take().unwrap());
+    signal(&server.child, Signal::QUIT);
+    let mut line = String::new();
+    while !line.contains("flight recorder: ") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "no line about the trace");
+    }
+    let pid = server.child.id();
+    let path = traces.join(format!("ramie-{pid}-1.trace"));
+    assert!(line.contains(path.to_str().unwrap()), "{line}");
+    let written = output(ramie_in(&folder, &format!("trace {}", path.display())));
+    let stderr = assert_written(&written, &path.with_extension("pftrace"));
+    assert_eq!(stderr, "");
+
+    // A part of it is a trace, too.
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let written = output(ramie_in(&folder, &format!("trace {}", path.display())));
+    assert!(assert_written(&written, &path.with_extension("pftrace")).contains("is cut off"));
+    fs::write(&path, b"RMTR").unwrap();
+    let wrong = output(ramie_in(&folder, &format!("trace {}", path.display())));
+    assert_sentence(&wrong, 1, &["ramie-", "not a trace of Ramie"]);
+    assert!(!path.with_extension("pftrace").exists(), "a file without a trace is left");
+}
+
+#[test]
+fn a_process_without_a_trace_is_named_and_leaves_no_file() {
+    let folder = Folder::new("trace");
+    // No process has this id: the most is 4194304.
+    let none = output(ramie_in(&folder, "trace 4194305"));
+    assert_sentence(&none, 1, &["there is no process 4194305"]);
+    let own = process::id();
+    let without = output(ramie_in(&folder, &format!("trace {own}")));
+    assert_sentence(&without, 1, &["has no socket", "RAMIE_INSPECT=1"]);
+    let none = output(ramie_in(&folder, "trace missing"));
+    assert_sentence(&none, 1, &["cannot read missing: ", "the id of a process"]);
+    assert!(fs::read_dir(&folder.0).unwrap().next().is_none());
+}
+
+#[test]
+fn a_process_of_another_user_is_named() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return skipped("only root can become another user");
+    }
+    let path = format!("/tmp/ramie-test-{}", process::id());
+    let mut command = ramie(&format!("trace {} --output {path}", process::id()));
+    command.uid(65534).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return skipped(&format!("another user cannot start {RAMIE}: {error}")),
+    };
+    let refused = child.wait_with_output().unwrap();
+    assert_sentence(&refused, 1, &["belongs to user 0", "as that user, or as root"]);
+    assert!(fs::metadata(path).is_err());
+}
+
+/// Asks this process for a trace, which gives that answer.
+fn answered(answer: &[u8]) -> process::Output {
+    let folder = Folder::new("trace");
+    let sockets = folder.0.join("ramie");
+    DirBuilder::new().mode(0o700).create(&sockets).unwrap();
+    let path = sockets.join(format!("{}.sock", process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let answer = answer.to_owned();
+    let answering = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        assert_eq!(request, "trace 7\n");
+        stream.write_all(&answer).unwrap();
+    });
+    let start = Instant::now();
+    let output = output(ramie_in(&folder, &format!("trace {} --seconds 7", process::id())));
+    assert!(start.elapsed() < PATIENCE);
+    answering.join().unwrap();
+    output
+}
+
+#[test]
+fn answers_without_a_trace_are_refused() {
+    assert_sentence(&answered(b"error unknown request\n"), 1, &["refuses: unknown request"]);
+    assert_sentence(&answered(b"ok 4\nfour"), 1, &["`ok 4` instead of a trace", "of the version"]);
+    assert_sentence(&answered(b"ok trace\n"), 1, &["sent no trace", "try again"]);
+    assert_sentence(&answered(b"ok trace\nGIF89a"), 1, &["not a trace of Ramie"]);
+    assert_sentence(&answered(b"HTTP/1.1 200 OK\n"), 1, &["not one of Ramie", "HTTP/1.1"]);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let wrong = |arguments: &str, parts: &[&str]| {
+        assert_sentence(&output(ramie(arguments)), 2, parts);
+    };
+    wrong("trace", &["missing", "PID|FILE"]);
+    wrong("trace 0", &["invalid value `0` for PID|FILE", "1 or more"]);
+    wrong("trace -1", &["invalid value `-1` for PID|FILE"]);
+    wrong("trace 1 --seconds 0", &["invalid value `0` for --seconds", "1 or more"]);
+    wrong("trace 1 --seconds 601", &["invalid value `601` for --seconds", "at most 600"]);
+    wrong("trace 1 2", &["unknown argument 2"]);
+}
