@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap},
 };
 
-use super::screen::{Detail, Order, Screen};
+use super::screen::{Order, Screen, StrandView};
 use crate::inspect::{PlaceRow, ProcessView, StallRow, WaitRow, WorkerRow};
 
 const HELP: &str = "\
@@ -229,7 +229,7 @@ fn stall_row<'a>(row: &StallRow) -> Row<'a> {
     Row::new([row.fiber.clone(), time(row.ago_ms), lasted, row.cause.clone()])
 }
 
-fn draw_detail(frame: &mut Frame<'_>, body: Rect, detail: &Detail, palette: Palette) {
+fn draw_detail(frame: &mut Frame<'_>, body: Rect, detail: &StrandView, palette: Palette) {
     let lines = detail.lines.iter().skip(detail.scroll).map(|line| Line::raw(line.as_str()));
     let block = Block::bordered().title(Span::styled(detail.title.clone(), palette.head()));
     let text = Paragraph::new(lines.collect::<Vec<_>>()).wrap(Wrap { trim: false }).block(block);

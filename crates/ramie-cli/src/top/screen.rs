@@ -40,7 +40,7 @@ pub(super) enum Action {
 
 /// The backtrace that covers the tables.
 #[derive(Debug, Default)]
-pub(super) struct Detail {
+pub(super) struct StrandView {
     pub(super) id: String,
     pub(super) title: String,
     pub(super) lines: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) struct Screen {
     selected: Option<String>,
     pub(super) is_paused: bool,
     pub(super) has_help: bool,
-    pub(super) detail: Option<Detail>,
+    pub(super) detail: Option<StrandView>,
     pub(super) problem: String,
 }
 
@@ -188,7 +188,7 @@ impl Screen {
             name => format!("{name} ({id})"),
         };
         let lines = vec!["asking…".to_owned()];
-        self.detail = Some(Detail { id: id.clone(), title, lines, scroll: 0 });
+        self.detail = Some(StrandView { id: id.clone(), title, lines, scroll: 0 });
         Action::Ask(id)
     }
 }

@@ -8,8 +8,8 @@
 //! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
 //! The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line
 //! break, and closes the connection. So a client notices an answer that was cut off. The request
-//! `trace SECONDS` is answered by `ok trace`, a line break and a trace ([`trace`](super::trace)), by
-//! a thread of its own, so that others need not wait for it.
+//! `trace SECONDS` is answered by `ok trace`, a line break and a trace ([`trace`](super::trace)),
+//! by a thread of its own, so that others need not wait for it.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
