@@ -107,19 +107,29 @@ impl PendingSurvey {
             None => inbox.describe(WorkerAnswer::NotInLoop),
         };
         let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
+        let place =
+            |inbox: &Arc<SurveyInbox>| inboxes.iter().position(|other| Arc::ptr_eq(other, inbox));
         // With room for all: to move a million ids to a larger table takes 20 ms.
-        let count = answers.slices.iter().map(|(_, facts)| facts.len()).sum();
-        let mut seen = IdSet::with_capacity_and_hasher(count, Default::default());
+        let mut rooms = vec![0; workers.len()];
+        for (inbox, facts) in &answers.slices {
+            if let Some(at) = place(inbox) {
+                rooms[at] += facts.len();
+            }
+        }
+        for (worker, room) in workers.iter_mut().zip(&rooms) {
+            worker.strands.reserve_exact(*room);
+        }
+        let mut seen = IdSet::with_capacity_and_hasher(rooms.iter().sum(), Default::default());
         let mut turn = AskersTurn::begin();
         for (inbox, mut facts) in mem::take(&mut answers.slices) {
             turn.yield_if_long();
             facts.retain(|strand| seen.insert(strand.id));
-            if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
+            if let Some(at) = place(&inbox) {
                 workers[at].strands.append(&mut facts);
             }
         }
         for (inbox, counts) in mem::take(&mut answers.counts) {
-            if let Some(at) = inboxes.iter().position(|other| Arc::ptr_eq(other, &inbox)) {
+            if let Some(at) = place(&inbox) {
                 workers[at].counts.add(counts);
             }
         }
