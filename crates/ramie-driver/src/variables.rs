@@ -109,8 +109,8 @@ mod tests {
         assert_eq!(
             one,
             "ignoring unknown environment variable RAMIE_ENTER: expected RAMIE_CAPS, \
-             RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_INSPECT, RAMIE_STACK, RAMIE_STALL_MS, \
-             RAMIE_STRANDS, RAMIE_SUBMIT"
+             RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_FLIGHT_RECORDER, RAMIE_INSPECT, \
+             RAMIE_STACK, RAMIE_STALL_MS, RAMIE_STRANDS, RAMIE_SUBMIT"
         );
         let two = among(&["RAMIE_STAK", "RAMIE_CAPS", "RAMIE_"]).unwrap();
         assert!(two.contains("unknown environment variables RAMIE_, RAMIE_STAK: "), "{two}");

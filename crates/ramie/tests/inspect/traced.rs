@@ -397,7 +397,7 @@ fn bytes_that_are_no_trace_are_refused_and_damaged_ones_do_no_harm() {
     for at in 0..bytes.len() {
         damaged[at] ^= 0xff;
         let _ = Trace::read(&damaged);
-        damaged[at] = bytes[at];
+        damaged[at] ^= 0xff;
     }
     let mut newer = bytes;
     newer[8] = 2;

@@ -113,8 +113,8 @@ fn an_unknown_variable_is_logged_once_at_the_start() {
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     let expected = "WARN ignoring unknown environment variable RAMIE_ENTER: expected RAMIE_CAPS, \
-                    RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_INSPECT, RAMIE_STACK, RAMIE_STALL_MS, \
-                    RAMIE_STRANDS, RAMIE_SUBMIT";
+                    RAMIE_DRIVER, RAMIE_DUMP_FILE, RAMIE_FLIGHT_RECORDER, RAMIE_INSPECT, \
+                    RAMIE_STACK, RAMIE_STALL_MS, RAMIE_STRANDS, RAMIE_SUBMIT";
     assert_eq!(lines(&[("RAMIE_ENTER", "sidecar")]), [expected]);
     assert!(lines(&[("RAMIE_STACK", "65536"), ("RAMIE_CAPS", "")]).is_empty());
 }

@@ -70,7 +70,7 @@ mod view;
 mod watched;
 mod workers;
 
-use std::sync::Arc;
+use std::{ptr, sync::Arc};
 
 use ramie_driver::Driver;
 
@@ -168,16 +168,37 @@ pub(crate) fn schedule_elsewhere(header: &'static StrandHeader) -> bool {
     let owner = unsafe { &*header.stack.get() }.owner;
     let current = CURRENT.get();
     // SAFETY: `CURRENT` is null or valid (the invariant of `Current`).
-    if let Some(worker) = unsafe { current.as_ref() } {
-        // Without a recording this is `worker.shared`, so the usual wake-up has no check for one.
-        if worker.running.recorder.is_unrecorded(owner) || note_wake(worker, header, owner) {
-            worker.shared.record.woken_here.add_one();
-            worker.scheduler.make_ready(header, &worker.root);
-            return false;
+    if let Some(worker) = unsafe { current.as_ref() }
+        && worker.running.recorder.is_unrecorded(owner)
+    {
+        make_ready_here(worker, header);
+        return false;
+    }
+    schedule_slowly(header, owner)
+}
+
+/// The same, for a strand of another worker, and while a recording runs.
+#[inline(never)]
+fn schedule_slowly(header: &'static StrandHeader, owner: &'static Shared) -> bool {
+    let is_own = with_existing(|worker| {
+        note_wake(worker, header);
+        let is_own = ptr::eq(worker.shared, owner);
+        if is_own {
+            make_ready_here(worker, header);
         }
+        is_own
+    });
+    if is_own == Some(true) {
+        return false;
     }
     owner.push(header);
     true
+}
+
+#[inline(always)]
+fn make_ready_here(worker: &Worker, header: &'static StrandHeader) {
+    worker.shared.record.woken_here.add_one();
+    worker.scheduler.make_ready(header, &worker.root);
 }
 
 /// Gives the token of `unpark` to a strand.

@@ -242,10 +242,8 @@ fn add_spawn(worker: &Worker, trace: &TraceBuffer, header: &StrandHeader) {
     trace.add_spawn(header.id_bits(), running_strand(worker), header.spawned_at(), name);
 }
 
-/// Records that a strand was made runnable, and by which. Returns whether it is one of this worker.
-#[cold]
-#[inline(never)]
-pub(super) fn note_wake(worker: &Worker, header: &StrandHeader, owner: &'static Shared) -> bool {
+/// Records that a strand was made runnable, and by which.
+pub(super) fn note_wake(worker: &Worker, header: &StrandHeader) {
     let recorder = &worker.running.recorder;
     if let Some(trace) = recorder.trace() {
         let (waker, cause) = match header.wake_reason() {
@@ -256,7 +254,6 @@ pub(super) fn note_wake(worker: &Worker, header: &StrandHeader, owner: &'static 
         };
         trace.add_wake(header.id_bits(), waker, cause);
     }
-    ptr::eq(worker.shared, owner)
 }
 
 /// Records the completion of an op, whose frame has that word.

@@ -1,7 +1,7 @@
 //! Traces for other processes: a thread of its own records for some seconds, and sends the trace on
 //! the socket meanwhile ([`serve`](super::super::serve)).
 //!
-//! The thread copies the buffers every few milliseconds, so a trace is longer than they are, and
+//! The thread copies the buffers at least every 20 ms, so a trace is longer than they are, and
 //! this process holds no more of it than they do. If the client reads too slowly, the oldest events
 //! are overwritten before they are sent; the trace says how many. One trace is taken at a time,
 //! because each costs the CPU time of a copy.
@@ -28,9 +28,10 @@ use crate::core::{
 /// The longest trace.
 pub(crate) const MOST_SECONDS: u64 = 600;
 /// The longest and the shortest time between two copies of the buffers. It becomes shorter while
-/// buffers are more than [`FULL`] full, and longer while they are less than half as full.
-const TICKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_micros(250)];
-const FULL: f64 = 0.25;
+/// buffers are more than [`FULL`] full, and longer while they are less than half as full. To wake
+/// this thread and then the client costs about 30 us.
+const TICKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_micros(250)];
+const FULL: f64 = 0.4;
 /// The number of events after which a trace takes no more. The viewer takes about a GiB for them.
 const MOST_EVENTS: u64 = 8_000_000;
 /// The bytes of a worker's buffer: the events of a busy worker in some milliseconds. More would
