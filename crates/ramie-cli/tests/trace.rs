@@ -36,7 +36,7 @@ fn assert_written(written: &process::Output, path: &PathBuf) -> String {
     let stderr = text(&written.stderr);
     assert!(written.status.success(), "{stderr}");
     let line = text(&written.stdout);
-    assert!(line.contains("events of") && line.contains("https://ui.perfetto.dev"), "{line}");
+    assert!(line.contains(" events, ") && line.contains("https://ui.perfetto.dev"), "{line}");
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{line}: {error}"));
     // The first packet has the tag 1 and its length.
     assert!(bytes.len() > 100 && bytes[0] == 0x0a, "{} bytes", bytes.len());

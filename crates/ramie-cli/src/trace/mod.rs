@@ -123,10 +123,14 @@ fn report(trace: &Trace, arguments: &TraceArguments, path: &Path) -> Result<(), 
         output::warn(&format!("{count} threads were not recorded for lack of memory"));
     }
     output::line(&format!(
-        "{}: {} events of {} strands on {} threads; open it in {VIEWER}",
+        "{}: {}, {}, {}; open it in {VIEWER}",
         path.display(),
-        trace.events.len(),
-        trace.strands.len(),
-        trace.workers.len()
+        counted(trace.events.len(), "event"),
+        counted(trace.strands.len(), "strand"),
+        counted(trace.workers.len(), "thread")
     ))
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
