@@ -355,7 +355,7 @@ impl Builder {
             builder = builder.stack_size(self.options.stack_size);
         }
         header.attributes.install(scope, self.options);
-        worker::note_spawn(&worker, header);
+        worker::note_spawn(worker, header);
         let handle = RawHandle::new(header);
         // If the thread cannot be made, this is dropped with the closure.
         let counted = worker.thread_strands.as_ref().map(|threads| threads.add(header));
