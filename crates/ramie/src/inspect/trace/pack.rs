@@ -125,7 +125,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 32 ^ state) >> (64 - bits)
         };
-        let mut events: Vec<EventWords> = vec![[0x12, 0, 0, 0], [u64::MAX & !0xe0, 0, 1, u64::MAX]];
+        let mut events: Vec<EventWords> = vec![[0x12, 0, 0, 0], [!0xe0, 0, 1, u64::MAX]];
         let mut time = 1 << 40;
         for _ in 0..5_000 {
             time += random(24);
