@@ -364,7 +364,7 @@ fn wrong_arguments_are_refused() {
         assert_sentence(&output(ramie(arguments)), 2, parts);
     };
     wrong("inspect", &["missing <PID>"]);
-    wrong("inspect x", &["invalid value `x` for <PID>"]);
+    wrong("inspect x", &["invalid value `x` for PID"]);
     wrong("inspect 1 --web 8080", &["invalid value `8080` for --web", "ADDRESS:PORT"]);
     wrong("inspect 1 --json --web", &["--json", "--web", "exclude each other"]);
     wrong("inspect 1 --allow-remote", &["missing --web"]);

@@ -7,7 +7,7 @@ use std::{
     fs::{self, DirBuilder},
     io::{BufRead, BufReader, Write},
     os::unix::{
-        fs::{DirBuilderExt, MetadataExt},
+        fs::{DirBuilderExt, FileTypeExt, MetadataExt, symlink},
         net::UnixListener,
         process::CommandExt,
     },
@@ -92,7 +92,8 @@ fn the_file_of_a_flight_recorder_is_converted() {
     fs::write(&path, b"RMTR").unwrap();
     let wrong = output(ramie_in(&folder, &format!("trace {}", path.display())));
     assert_sentence(&wrong, 1, &["ramie-", "not a trace of Ramie"]);
-    assert!(!path.with_extension("pftrace").exists(), "a file without a trace is left");
+    // Only that of the trace that was read before is there.
+    assert_eq!(fs::read_dir(&traces).unwrap().count(), 2);
 }
 
 #[test]
@@ -107,6 +108,52 @@ fn a_process_without_a_trace_is_named_and_leaves_no_file() {
     let none = output(ramie_in(&folder, "trace missing"));
     assert_sentence(&none, 1, &["cannot read missing: ", "the id of a process"]);
     assert!(fs::read_dir(&folder.0).unwrap().next().is_none());
+}
+
+/// Also one of another kind: a wrong argument must not cost the user a file.
+#[test]
+fn a_failure_leaves_an_earlier_file_alone() {
+    let folder = Folder::new("trace");
+    let earlier = |name: &str| {
+        let path = folder.0.join(name);
+        fs::write(&path, "earlier").unwrap();
+        path
+    };
+    let gone = earlier("ramie-4194305.pftrace");
+    assert_sentence(&output(ramie_in(&folder, "trace 4194305")), 1, &["no process 4194305"]);
+    assert_eq!(fs::read(gone).unwrap(), b"earlier");
+    let named = earlier("named");
+    let none = output(ramie_in(&folder, "trace missing --output named"));
+    assert_sentence(&none, 1, &["cannot read missing: "]);
+    assert_eq!(fs::read(named).unwrap(), b"earlier");
+    // The name of the output is that of the source.
+    let converted = earlier("converted.pftrace");
+    for arguments in ["trace converted.pftrace", "trace converted.pftrace --output ./named"] {
+        assert_eq!(output(ramie_in(&folder, arguments)).status.code(), Some(1), "{arguments}");
+        assert_eq!(fs::read(&converted).unwrap(), b"earlier", "{arguments}");
+    }
+    let same = output(ramie_in(&folder, "trace converted.pftrace"));
+    assert_sentence(&same, 1, &["would be replaced by its conversion", "--output"]);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3);
+}
+
+#[test]
+fn a_link_in_the_place_of_the_file_is_not_followed_and_a_device_is_written() {
+    let folder = Folder::new("trace");
+    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+    command.env("RAMIE_INSPECT", "1");
+    let server = Server::started(command);
+    let pid = server.child.id();
+    let target = folder.0.join("target");
+    fs::write(&target, "of another program").unwrap();
+    let path = folder.0.join(format!("ramie-{pid}.pftrace"));
+    symlink(&target, &path).unwrap();
+    assert_written(&output(ramie_in(&folder, &format!("trace {pid} --seconds 1"))), &path);
+    assert_eq!(fs::read(target).unwrap(), b"of another program");
+    assert!(path.symlink_metadata().unwrap().is_file());
+    let null = format!("trace {pid} --seconds 1 --output /dev/null");
+    assert!(output(ramie_in(&folder, &null)).status.success());
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
 
 #[test]

@@ -1,24 +1,25 @@
 //! `ramie trace`: a trace of a running process, or of a file of its flight recorder, for Perfetto.
 //!
 //! Modules: [`ask`] (the request to a process), [`convert`] (from events to slices and flows),
-//! [`packets`] (writing them), [`messages`] (the messages of Perfetto that are used).
+//! [`packets`] (writing them), [`messages`] (the messages of Perfetto that are used), [`new_file`]
+//! (the file).
 
 mod ask;
 mod convert;
 mod messages;
+mod new_file;
 mod packets;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use ramie::inspect::Trace;
 
+use self::new_file::NewFile;
 use crate::{
     arguments::{TraceArguments, TraceTarget},
     failure::Failure,
@@ -30,25 +31,17 @@ const VIEWER: &str = "https://ui.perfetto.dev";
 
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     let output = output_of(arguments);
+    refuse_source(arguments, &output)?;
     // Before the process is asked, so that no trace is lost.
-    let file = create(&output)?;
+    let file = NewFile::create(&output)?;
     let bytes = match &arguments.target {
         TraceTarget::Process(pid) => ask::ask(*pid, arguments.seconds, arguments.timeout),
         TraceTarget::File(path) => read(path),
-    };
-    let written = bytes.and_then(|bytes| {
-        let trace = parse(&bytes, arguments)?;
-        drop(bytes);
-        write(&trace, &file, &output)?;
-        Ok(trace)
-    });
-    match written {
-        Ok(trace) => report(&trace, arguments, &output),
-        Err(failure) => {
-            let _ = fs::remove_file(&output);
-            Err(failure)
-        }
-    }
+    }?;
+    let trace = parse(&bytes, arguments)?;
+    drop(bytes);
+    file.write(|sink| convert::convert(&trace, sink))?;
+    report(&trace, arguments, &output)
 }
 
 fn output_of(arguments: &TraceArguments) -> PathBuf {
@@ -59,16 +52,16 @@ fn output_of(arguments: &TraceArguments) -> PathBuf {
     }
 }
 
-/// Creates the file, which only this user may read, because it names places of the program.
-fn create(path: &Path) -> Result<File, Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path).map_err(|error| {
-        Failure::other(format!(
-            "cannot write {}: {error}; choose another file with --output",
-            path.display()
-        ))
-    })
+/// Refuses to write to the file that is read.
+fn refuse_source(arguments: &TraceArguments, output: &Path) -> Result<(), Failure> {
+    let TraceTarget::File(source) = &arguments.target else { return Ok(()) };
+    match (fs::canonicalize(source), fs::canonicalize(output)) {
+        (Ok(source), Ok(output)) if source == output => Err(Failure::other(format!(
+            "{} would be replaced by its conversion; choose another file with --output",
+            source.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -91,16 +84,6 @@ fn parse(bytes: &[u8], arguments: &TraceArguments) -> Result<Trace, Failure> {
             TraceTarget::File(path) => path.display().to_string(),
         };
         Failure::other(format!("{source}: {error}"))
-    })
-}
-
-fn write(trace: &Trace, file: &File, path: &Path) -> Result<(), Failure> {
-    let mut sink = BufWriter::new(file);
-    convert::convert(trace, &mut sink).and_then(|()| sink.flush()).map_err(|error| {
-        Failure::other(format!(
-            "cannot write {}: {error}; choose another file with --output",
-            path.display()
-        ))
     })
 }
 

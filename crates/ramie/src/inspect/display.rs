@@ -40,7 +40,7 @@ impl fmt::Display for WorkerDump {
             Some(index) => write!(f, "worker {index}")?,
             None => write!(f, "thread")?,
         }
-        let name = self.thread_name.as_deref().unwrap_or("unnamed");
+        let name = Visible(self.thread_name.as_deref().unwrap_or("unnamed"));
         write!(
             f,
             " ({name}, thread id {}), {}",
@@ -213,7 +213,7 @@ pub(super) fn write_purpose(
         WaitTarget::Descriptor { fd, offset, name } => {
             let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
             let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
-            write!(f, "{purpose} (fd {fd}: {name}{offset})")
+            write!(f, "{purpose} (fd {fd}: {}{offset})", Visible(&name))
         }
         WaitTarget::Mutex { address, owner: Some(owner) } => {
             write!(f, "{purpose} ({address:#x}, held by {})", strand(owner))

@@ -8,7 +8,7 @@ use ramie::{
     sync::{Event, Mutex},
 };
 
-use crate::{common, named, spawned_in, unique, waiting};
+use crate::{common, named, served::Folder, spawned_in, traced::is_alone, unique, waiting};
 
 /// Ends the waits for the event when it is dropped: also if a check fails, because otherwise the
 /// scope would wait for ever.
@@ -30,6 +30,10 @@ fn places<'a>(summary: &'a Summary, purpose: &str) -> Vec<&'a WaitPlace> {
 
 #[test]
 fn strands_are_counted_by_what_they_wait_for_and_where() {
+    // The waits of other tests would be counted, too.
+    if !is_alone("strands_are_counted_by_what_they_wait_for_and_where") {
+        return;
+    }
     common::one_worker().run(|| {
         let (event, lock) = (Event::new(), Mutex::new(()));
         let (sender, receiver) = channel::unbounded::<()>();
@@ -71,10 +75,12 @@ fn strands_are_counted_by_what_they_wait_for_and_where() {
     });
 }
 
-/// A million strands with as many times of waiting, each longer than those visited before: a slice
-/// describes no more than those that remain.
 #[test]
 fn the_waits_that_have_lasted_longest_are_described_in_order() {
+    // The waits of other tests might be longer.
+    if !is_alone("the_waits_that_have_lasted_longest_are_described_in_order") {
+        return;
+    }
     common::one_worker().run(|| {
         let (event, first) = (Event::new(), unique("first"));
         fiber::scope(|s| {
@@ -132,6 +138,22 @@ fn the_json_of_a_summary_parses_and_equals_that_of_serde() {
             let text = summary.to_string() + &inspect::dump().to_string();
             let controls = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
             assert!(!text.contains(controls) && text.contains("\u{fffd}[31m"), "{text}");
+        });
+    });
+}
+
+#[test]
+fn the_path_of_a_descriptor_does_not_control_a_terminal() {
+    common::one_worker().run(|| {
+        let (folder, name) = (Folder::new(), unique("accepts"));
+        let path = folder.0.join("\u{1b}[31m.sock");
+        let listener = ramie::os::unix::net::UnixListener::bind(&path).unwrap();
+        fiber::scope(|s| {
+            spawned_in(s, &name, || drop(listener.accept().unwrap()));
+            let id = waiting(&name).id;
+            let text = DumpOptions::new().only(id).dump().to_string();
+            drop(ramie::os::unix::net::UnixStream::connect(&path).unwrap());
+            assert!(text.contains("\u{fffd}[31m.sock") && !text.contains('\u{1b}'), "{text:?}");
         });
     });
 }
@@ -199,7 +221,9 @@ fn a_dump_of_one_strand_has_no_other() {
             assert_eq!(dump.strands[0].backtrace.is_some(), makes_backtraces);
             // One that has not started, one that has ended, and a thread.
             let unstarted = s.spawn(|| ());
-            let dump = DumpOptions::new().only(unstarted.fiber().id()).dump();
+            let options = DumpOptions::new().only(unstarted.fiber().id());
+            // It does not start while this strand keeps its worker.
+            let dump = ramie::no_switch(|| options.dump());
             assert_eq!(dump.strands[0].state, StrandState::NotStarted);
             let ended = unstarted.fiber().id();
             unstarted.join().unwrap();

@@ -394,10 +394,10 @@ fn bytes_that_are_no_trace_are_refused_and_damaged_ones_do_no_harm() {
         }
     }
     let mut damaged = bytes.clone();
-    for at in 0..bytes.len() {
-        damaged[at] ^= 0xff;
+    for (at, byte) in bytes.iter().enumerate() {
+        damaged[at] = !byte;
         let _ = Trace::read(&damaged);
-        damaged[at] ^= 0xff;
+        damaged[at] = *byte;
     }
     let mut newer = bytes;
     newer[8] = 2;

@@ -85,8 +85,9 @@ impl FlightRecorder {
         FlightRecorder { directory: directory.into(), bytes_per_worker: 1 << 20, files: 16 }
     }
 
-    /// Sets the memory for the events of each worker, 4 KiB to 64 MiB; 1 MiB by default, which is
-    /// 32,768 events. Other threads that wait have a sixteenth. All together have 256 MiB at most.
+    /// Sets the memory for the events of each worker, 4 KiB to 64 MiB, rounded up to a power of
+    /// two; 1 MiB by default, which is 32,768 events. Other threads that wait have a sixteenth.
+    /// All together have 256 MiB at most.
     pub fn bytes_per_worker(mut self, bytes: usize) -> Self {
         self.bytes_per_worker = bytes;
         self

@@ -1,5 +1,8 @@
 //! From a trace to its value.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, HashMap},
     error::Error,
@@ -96,6 +99,9 @@ struct TraceReader {
     strands: BTreeMap<FiberId, TracedStrand>,
     /// The names of spawned strands, as far as they have come.
     names: HashMap<FiberId, Vec<u8>>,
+    /// The messages of panics, with the places of their events; and the last one of each strand.
+    messages: Vec<(usize, Vec<u8>)>,
+    last_messages: HashMap<u64, usize>,
     /// The events with their times in ticks.
     events: Vec<(u64, TraceEvent)>,
 }
@@ -178,7 +184,8 @@ impl TraceReader {
         let first = content.u64()?;
         let (worker, next) = *self.buffers.get(&number)?;
         let lost = first.saturating_sub(next);
-        self.trace.workers[worker].overwritten += lost;
+        let overwritten = &mut self.trace.workers[worker].overwritten;
+        *overwritten = overwritten.saturating_add(lost);
         let mut count = 0;
         unpack(content, |words| {
             if lost > 0 && count == 0 {
@@ -244,9 +251,14 @@ impl TraceReader {
                 TraceEventKind::CompletedAtOnce { op: op_name(second), fd, result }
             }
             EventKind::Ended => TraceEventKind::Ended { has_panicked: second != 0 },
-            EventKind::Panics => TraceEventKind::Panics { message: String::new() },
+            EventKind::Panics => {
+                self.last_messages.insert(words[1], self.messages.len());
+                self.messages.push((self.events.len(), Vec::new()));
+                TraceEventKind::Panics { message: String::new() }
+            }
             EventKind::PanicText => {
-                self.add_to_message(&text_of(words));
+                let (_, message) = &mut self.messages[*self.last_messages.get(&words[1])?];
+                message.extend(text_of(words));
                 return None;
             }
             EventKind::Cancels => TraceEventKind::Cancels { scope: second as usize },
@@ -254,15 +266,6 @@ impl TraceReader {
             EventKind::Sleeps => TraceEventKind::Sleeps,
             EventKind::Awakes => TraceEventKind::Awakes,
         })
-    }
-
-    /// The message of a panic follows the panic in its buffer.
-    fn add_to_message(&mut self, part: &[u8]) {
-        if let Some((_, TraceEvent { kind: TraceEventKind::Panics { message }, .. })) =
-            self.events.last_mut()
-        {
-            message.push_str(&String::from_utf8_lossy(part));
-        }
     }
 
     fn continues(&mut self, words: &EventWords, end: EndOfWait) -> TraceEventKind {
@@ -287,12 +290,12 @@ impl TraceReader {
 
     fn finish(mut self) -> Trace {
         let first = self.first.unwrap_or_default();
-        let time = |ticks: u64| {
-            let since = ticks.wrapping_sub(first[0]) & ((1 << TICK_BITS) - 1);
-            time_of(since, first, self.last)
-        };
         for (ticks, event) in &mut self.events {
-            event.time = time(*ticks);
+            event.time = time_of(*ticks, first, self.last);
+        }
+        for (at, message) in std::mem::take(&mut self.messages) {
+            let text = String::from_utf8_lossy(&message).into_owned();
+            self.events[at].1.kind = TraceEventKind::Panics { message: text };
         }
         self.trace.span = [Duration::from_nanos(first[1]), Duration::from_nanos(self.last[1])];
         for (id, name) in std::mem::take(&mut self.names) {
@@ -309,8 +312,12 @@ impl TraceReader {
     }
 }
 
-/// The time of an event that many ticks behind the first moment.
+/// The time of an event, of which the upper bits are cut off. The last moment gives them, because
+/// the first one may be a year earlier.
 fn time_of(ticks: u64, first: [u64; 2], last: [u64; 2]) -> Duration {
+    let cut = 64 - TICK_BITS;
+    let since_last = (ticks.wrapping_sub(last[0]) << cut).cast_signed() >> cut;
+    let ticks = last[0].saturating_add_signed(since_last).saturating_sub(first[0]);
     let all_ticks = u128::from(last[0].saturating_sub(first[0]).max(1));
     let all_ns = u128::from(last[1].saturating_sub(first[1]).max(1));
     let ns = u128::from(ticks) * all_ns / all_ticks;
