@@ -82,9 +82,11 @@ fn text(value: &ContextValue) -> String {
     }
 }
 
-/// `--people <P>` becomes `--people`, and `[PID]` and `<PID>` become `PID`.
+/// `--people <P>` and `--web [<ADDR>]` become `--people` and `--web`; `[PID]` and `<PID>` become
+/// `PID`.
 fn flag_only(argument: &str) -> String {
-    let flag = argument.split(" <").next().unwrap_or(argument);
+    let flag = argument.split([' ', '=']).next().filter(|_| argument.starts_with('-'));
+    let flag = flag.unwrap_or(argument);
     flag.trim_matches(['[', ']', '<', '>']).to_owned()
 }
 

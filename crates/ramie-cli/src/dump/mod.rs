@@ -73,7 +73,7 @@ pub(crate) fn find(pid: u32) -> Result<Process, Failure> {
     let user = sys::effective_user_id();
     if user != 0 && user != process.user {
         return Err(Failure::other(format!(
-            "process {pid} belongs to user {}; run `ramie dump` as that user, or as root",
+            "process {pid} belongs to user {}; run `ramie` as that user, or as root",
             process.user
         )));
     }

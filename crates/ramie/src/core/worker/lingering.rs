@@ -85,7 +85,7 @@ impl Unended {
                  suspend"
             );
         }
-        text.push_str("\nend them, or limit the wait with Builder::grace");
+        text.push_str("\n  help: end them, or limit the wait with Builder::grace");
         if cfg!(debug_assertions) {
             logging::print(format_args!("ramie: {text}"));
         }
