@@ -205,19 +205,38 @@ fn a_deadlock_writes_a_trace_also_before_an_abort() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_named_and_the_program_continues() {
-    let name = "a_directory_that_cannot_be_written_is_named_and_the_program_continues";
+fn a_directory_that_cannot_be_written_is_named_at_the_start() {
+    let name = "a_directory_that_cannot_be_written_is_named_at_the_start";
     if !is_child() {
-        let output = child_with("true", name, &[(VARIABLE, "/proc/traces")]);
+        let output = child_with("true", &full_name(name), &[(VARIABLE, "/proc/traces")]);
         assert_success(&output);
         let text = stderr(&output);
-        assert!(text.contains("flight recorder: no trace on a panic: /proc/traces"), "{text}");
+        assert!(text.contains("no flight recorder: /proc/traces"), "{text}");
         return;
     }
     one_worker().build().unwrap().run(|| {
         fiber::spawn(|| panic!("on purpose")).join().unwrap_err();
-        let error = inspect::write_trace().unwrap_err();
-        assert!(error.to_string().contains("/proc/traces"), "{error}");
+        assert_eq!(inspect::write_trace().unwrap_err().kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_and_the_program_continues() {
+    let name = "a_file_that_cannot_be_written_is_named_and_the_program_continues";
+    if !is_child() {
+        let (_folder, output) = alone(name);
+        assert_success(&output);
+        let text = stderr(&output);
+        assert!(text.contains("flight recorder: no trace on a panic: "), "{text}");
+        return;
+    }
+    one_worker().build().unwrap().run(|| {
+        // It was made, and is empty. Now nothing can be made in it.
+        fs::remove_dir(directory()).unwrap();
+        fs::write(directory(), "").unwrap();
+        fiber::spawn(|| panic!("on purpose")).join().unwrap_err();
+        let error = inspect::write_trace().unwrap_err().to_string();
+        assert!(error.contains(directory().to_str().unwrap()), "{error}");
     });
 }
 

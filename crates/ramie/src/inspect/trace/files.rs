@@ -19,6 +19,15 @@ use ramie_driver::sys::effective_user_id;
 const PREFIX: &str = "ramie-";
 const ENDING: &str = ".trace";
 
+/// Creates the directory if it is missing, and checks that files can be made in it.
+///
+/// # Errors
+/// The text names the path.
+pub(super) fn prepare(directory: &Path) -> io::Result<()> {
+    let (path, _) = create(directory, usize::MAX, &AtomicU64::new(0))?;
+    fs::remove_file(&path).map_err(|error| explained(error, &path))
+}
+
 /// Creates the next file of this process, in a directory that is created if it is missing, and
 /// removes the oldest files if there are more than `most`. `next` is the number of the next file.
 ///
@@ -29,9 +38,6 @@ pub(super) fn create(
     most: usize,
     next: &AtomicU64,
 ) -> io::Result<(PathBuf, File)> {
-    let explained = |error: io::Error, path: &Path| {
-        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-    };
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(explained(error, directory));
@@ -50,6 +56,10 @@ pub(super) fn create(
             Err(error) => return Err(explained(error, &path)),
         }
     }
+}
+
+fn explained(error: io::Error, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Whether a file has a name of that form.

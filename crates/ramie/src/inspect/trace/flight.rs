@@ -57,7 +57,9 @@ static NEXT_FILE: AtomicU64 = AtomicU64::new(1);
 /// - the program calls [`write_trace`](crate::inspect::write_trace).
 ///
 /// `ramie trace FILE` converts a file for <https://ui.perfetto.dev>; [`Trace`](super::Trace) reads
-/// it. For one kind of trouble there is at most one file in 10 seconds, and the directory has
+/// it. If no file can be made in the directory when the runtime starts, a warning goes to stderr
+/// and to the log, and nothing is recorded.
+/// For one kind of trouble there is at most one file in 10 seconds, and the directory has
 /// [`files`](FlightRecorder::files) of them at most.
 ///
 /// [`Builder::flight_recorder`]: crate::Builder::flight_recorder
@@ -166,6 +168,7 @@ struct FlightState {
 
 impl Flight {
     fn start(options: FlightRecorder) -> io::Result<Flight> {
+        files::prepare(&options.directory)?;
         let recording = Recording::begin(TraceOptions { bytes: options.bytes_per_worker });
         let state = Arc::new(FlightState {
             recording,
