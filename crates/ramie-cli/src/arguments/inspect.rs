@@ -36,7 +36,7 @@ pub(crate) struct InspectArguments {
 
     /// Time between two refreshes of the page, 0.1 to 3600 seconds
     #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "1")]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, requires = "web")]
     pub(crate) interval: Duration,
 
     /// How long the process may take to begin its answer, in seconds
