@@ -1,6 +1,9 @@
 //! From the facts of the workers to the value of a dump.
 
-use std::time::{Duration, Instant};
+use std::{
+    panic::Location,
+    time::{Duration, Instant},
+};
 
 use super::{
     Backtrace, DumpOptions,
@@ -131,13 +134,14 @@ fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn, options: &DumpOptions) 
         turn.yield_if_long();
         started.extend(strands.iter().map(|strand| strand.id));
     }
-    visit_unstarted(|id, location| {
+    let add = |id: FiberId, location: &'static Location<'static>| {
         if !started.contains(&id) && options.is_wanted(id.as_u64()) {
             let spawned_at = Some(location.into());
             let strand = empty(id, StrandState::NotStarted);
             dump.strands.push(StrandDump { spawned_at, ..strand });
         }
-    });
+    };
+    visit_unstarted(|| turn.yield_if_long(), add);
 }
 
 pub(super) fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {

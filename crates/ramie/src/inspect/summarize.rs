@@ -17,7 +17,7 @@ use super::{
 use crate::{
     core::{
         strand::visit_unstarted,
-        worker::{self, Question, SLOWEST, WaitCount, WorkerAnswer, WorkerFacts},
+        worker::{self, AskersTurn, Question, SLOWEST, WaitCount, WorkerAnswer, WorkerFacts},
     },
     metrics::{self, WorkerLevels},
 };
@@ -53,7 +53,8 @@ pub(super) fn summary(is_unwanted: impl Fn() -> bool) -> Summary {
         summary.slowest.extend(strands.into_iter().map(|facts| of_strand(facts, place)));
         summary.workers.push(of_worker(worker, levels));
     }
-    visit_unstarted(|_, _| summary.states.not_started += 1);
+    let mut turn = AskersTurn::begin();
+    visit_unstarted(|| turn.yield_if_long(), |_, _| summary.states.not_started += 1);
     summary.keep_slowest();
     summary.take_places(places);
     name_descriptors_of(&mut summary.slowest);

@@ -5,10 +5,21 @@ use std::panic::Location;
 
 use super::{FiberId, header_at, id::THREAD_TAG, slab::headers_in_use};
 
+/// The number of headers between two calls of `pause`; to read them takes some microseconds.
+const STRIDE: u32 = 1024;
+
 /// Shows each strand that has not started to `visit`, with the location of its spawn. Strands that
-/// are spawned or start meanwhile may be left out, or shown although they have started.
-pub(crate) fn visit_unstarted(mut visit: impl FnMut(FiberId, &'static Location<'static>)) {
+/// are spawned or start meanwhile may be left out, or shown although they have started. A million
+/// headers take 20 ms, so the caller gets `pause` called now and then, in which it may suspend.
+pub(crate) fn visit_unstarted(
+    mut pause: impl FnMut(),
+    mut visit: impl FnMut(FiberId, &'static Location<'static>),
+) {
     for index in headers_in_use() {
+        // Not 0: the first header of a chunk is not one of a strand.
+        if index % STRIDE == 1 {
+            pause();
+        }
         if let Some((id, location)) = header_at(index).unstarted() {
             visit(id, location);
         }
