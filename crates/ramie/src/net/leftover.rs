@@ -2,12 +2,15 @@
 //! asked for. They come first in every call that takes from the socket.
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::Arc,
 };
 
-use ramie_driver::{Datagram, Lease, MultishotInbox, MultishotItem, MultishotOp, sys};
+use ramie_driver::{
+    Datagram, Lease, MultishotInbox, MultishotItem, MultishotOp,
+    sys::{self, RecvFlags},
+};
 
 use super::socket::{Address, Half, Socket, data_result};
 use crate::{
@@ -17,7 +20,10 @@ use crate::{
         multishot::{self, MultishotSource},
         readiness::Readiness,
     },
-    ring::socket::{ACCEPT, RECEIVE},
+    ring::{
+        leftover::receive_item,
+        socket::{ACCEPT, RECEIVE},
+    },
 };
 
 /// A timeout of a socket is reported as by the kernel.
@@ -59,34 +65,14 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<Option<(usize, Address)>> {
-        let is_peek = flags & sys::MSG_PEEK != 0;
+        let is_peek = RecvFlags::from_bits_retain(flags.cast_unsigned()) & RecvFlags::PEEK;
         let mut received = Ok(None);
-        let mut take = |item: &mut MultishotItem| match item {
-            MultishotItem::Bytes(bytes) => {
-                let count = copy_front(bytes, buffer);
-                if !is_peek {
-                    bytes.advance(count);
-                }
-                let nobody = Address { len: 0, ..Address::new() };
-                received = Ok(Some((count, nobody)));
-                bytes.is_empty()
-            }
-            MultishotItem::Datagram(datagram) => {
-                let from = Address { storage: datagram.from, len: datagram.from_len };
-                received = Ok(Some((copy_front(&datagram.bytes, buffer), from)));
-                !is_peek
-            }
-            // The kernel reports a shutdown on each call, so this does, too.
-            MultishotItem::End | MultishotItem::Ready(_) => true,
-            MultishotItem::Failed(errno) => {
-                received = Err(io::Error::from_raw_os_error(*errno));
-                true
-            }
-            MultishotItem::Connection(_) => false,
-        };
+        let mut buffer = [IoSliceMut::new(buffer)];
+        let mut take =
+            |item: &mut MultishotItem| receive_item(item, &mut buffer, 0, is_peek, &mut received);
         let deadline = self.deadline(Half::Read);
         multishot::with_leftover(inbox, &RECEIVE, deadline, &mut take).map_err(timed_out)?;
-        received
+        Ok(received?.map(|copied| (copied.message.bytes, copied.message.from)))
     }
 
     /// Accepts a leftover connection, if there is one.
@@ -180,11 +166,7 @@ impl Socket {
             source.stop();
             return self.take_leftover(self.inbox(), Deadline::NEVER);
         }
-        match source.next(&RECEIVE, self.deadline(Half::Read)) {
-            Ok(item) => Ok(item),
-            Err(OpError::Elapsed) => Err(sys::Errno::AGAIN.into()),
-            Err(error) => Err(error.into()),
-        }
+        source.next(&RECEIVE, self.deadline(Half::Read)).map_err(timed_out)
     }
 
     /// Tries without waiting, each time that a datagram may have come; no buffer is held between
@@ -216,10 +198,4 @@ impl Socket {
             data_result(waited.map(|()| 0))?;
         }
     }
-}
-
-fn copy_front(from: &[u8], to: &mut [u8]) -> usize {
-    let count = from.len().min(to.len());
-    to[..count].copy_from_slice(&from[..count]);
-    count
 }

@@ -86,14 +86,14 @@ pub(super) fn receive(
 }
 
 /// The part of an item that a call has copied into its buffers.
-struct Copied {
-    message: Message,
+pub(crate) struct Copied {
+    pub(crate) message: Message,
     is_of_stream: bool,
 }
 
 /// Copies an item behind the first `done` bytes of the buffers. Returns whether nothing of it is
 /// left for the next call.
-fn receive_item(
+pub(crate) fn receive_item(
     item: &mut MultishotItem,
     bufs: &mut [IoSliceMut<'_>],
     done: usize,

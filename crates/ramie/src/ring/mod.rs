@@ -56,7 +56,7 @@ pub(crate) mod data;
 mod direct;
 mod file;
 mod futex;
-mod leftover;
+pub(crate) mod leftover;
 mod name;
 mod pipe;
 mod registered;

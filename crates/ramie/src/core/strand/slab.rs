@@ -89,8 +89,17 @@ fn depot() -> std::sync::MutexGuard<'static, Depot> {
 
 /// The indices of all headers that some strand has or had.
 pub(super) fn headers_in_use() -> impl Iterator<Item = u32> {
-    // The first header of each chunk is the chunk's head.
-    (0..depot().fresh).filter(|index| !(*index as usize).is_multiple_of(CHUNK_HEADERS))
+    (0..depot().fresh).filter(|index| !is_chunk_head(*index))
+}
+
+/// Whether some strand has or had the header of that index.
+pub(super) fn is_in_use(index: u32) -> bool {
+    index < depot().fresh && !is_chunk_head(index)
+}
+
+/// The first header of each chunk is the chunk's head.
+fn is_chunk_head(index: u32) -> bool {
+    (index as usize).is_multiple_of(CHUNK_HEADERS)
 }
 
 /// Finds the header of an index that some strand has or had.

@@ -3,10 +3,14 @@
 
 use std::panic::Location;
 
-use super::{FiberId, header_at, id::THREAD_TAG, slab::headers_in_use};
+use super::{
+    FiberId, header_at,
+    id::THREAD_TAG,
+    slab::{headers_in_use, is_in_use},
+};
 
 /// The number of headers between two calls of `pause`; to read them takes some microseconds.
-const STRIDE: u32 = 1024;
+const STRIDE: usize = 1024;
 
 /// Shows each strand that has not started to `visit`, with the location of its spawn. Strands that
 /// are spawned or start meanwhile may be left out, or shown although they have started. A million
@@ -15,9 +19,8 @@ pub(crate) fn visit_unstarted(
     mut pause: impl FnMut(),
     mut visit: impl FnMut(FiberId, &'static Location<'static>),
 ) {
-    for index in headers_in_use() {
-        // Not 0: the first header of a chunk is not one of a strand.
-        if index % STRIDE == 1 {
+    for (count, index) in headers_in_use().enumerate() {
+        if count.is_multiple_of(STRIDE) {
             pause();
         }
         if let Some((id, location)) = header_at(index).unstarted() {
@@ -30,7 +33,7 @@ pub(crate) fn visit_unstarted(
 pub(crate) fn find_by_text(text: &str) -> Option<FiberId> {
     let (index, generation) = text.split_once('.')?;
     let (index, generation): (u32, u32) = (index.parse().ok()?, generation.parse().ok()?);
-    let id = headers_in_use().find(|used| *used == index).map(|index| header_at(index).id())?;
+    let id = is_in_use(index).then(|| header_at(index).id())?;
     // The text does not have the bit that distinguishes threads.
     (id.generation() & !THREAD_TAG == generation).then_some(id)
 }
