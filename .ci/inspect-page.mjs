@@ -1,11 +1,12 @@
-// Opens the page of `ramie inspect --web` in headless Chromium, over a pipe of the DevTools protocol.
+// Opens the page of `ramie inspect --web` in headless Chromium.
 // Arguments: the browser, the program `ramie`, the program to inspect, the folder for screenshots.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { request } from "node:http";
-import { resolve } from "node:path";
 import { createInterface } from "node:readline";
+
+import { openBrowser } from "./browser.mjs";
 
 const [browser, ramie, program, shots] = process.argv.slice(2);
 mkdirSync(shots, { recursive: true });
@@ -40,56 +41,14 @@ for (const path of ["/", "/events", "/strand/1.1"]) {
 }
 assert.equal(await status("/" + search), 200);
 
-const chromium = start(browser, ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-  "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking",
-  "--user-data-dir=" + resolve(shots, "profile"), "about:blank"],
-["ignore", "ignore", "ignore", "pipe", "pipe"]);
-
-const waiting = new Map();
-const problems = [];
-let loaded = () => {};
-let rest = "";
-let last = 0;
-chromium.stdio[4].setEncoding("utf8").on("data", (data) => {
-  const messages = (rest + data).split("\0");
-  rest = messages.pop();
-  for (const message of messages.map(JSON.parse)) {
-    const { method, params } = message;
-    if (message.id) {
-      const { done, failed } = waiting.get(message.id);
-      waiting.delete(message.id);
-      message.error ? failed(new Error(JSON.stringify(message.error))) : done(message.result);
-    } else if (method === "Page.loadEventFired") {
-      loaded();
-    } else if (method === "Page.javascriptDialogOpening") {
-      problems.push("a name has run as a script");
-    } else if (method === "Network.requestWillBeSent") {
-      const { url } = params.request;
-      if (!url.startsWith(origin + "/") && !url.startsWith("data:")) problems.push(`requested ${url}`);
-    } else if (["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
-      .includes(method)) {
-      problems.push(`the console says ${JSON.stringify(params)}`);
-    }
-  }
+const { tab, run, open, lookAt, shoot, problems } = await openBrowser({
+  browser,
+  shots,
+  isAllowed: (url) => url.startsWith(origin + "/") || url.startsWith("data:"),
+  notice: (method) => {
+    if (method === "Page.javascriptDialogOpening") problems.push("a name has run as a script");
+  },
 });
-
-function call(method, params = {}, sessionId) {
-  last += 1;
-  chromium.stdio[3].write(JSON.stringify({ id: last, method, params, sessionId }) + "\0");
-  return new Promise((done, failed) => waiting.set(last, { done, failed }));
-}
-
-const { targetInfos } = await call("Target.getTargets");
-const { targetId } = targetInfos.find((target) => target.type === "page");
-const { sessionId } = await call("Target.attachToTarget", { targetId, flatten: true });
-const tab = (method, params) => call(method, params, sessionId);
-
-async function run(expression) {
-  const { result, exceptionDetails } = await tab("Runtime.evaluate",
-    { expression, awaitPromise: true, returnByValue: true });
-  assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
-  return result.value;
-}
 
 // Waits until an expression is true in the page; the limit of the lane ends a wait in vain.
 const until = (condition) => run(`new Promise((done) => {
@@ -97,39 +56,15 @@ const until = (condition) => run(`new Promise((done) => {
   look();
 })`);
 
-async function shoot(name) {
-  const { data } = await tab("Page.captureScreenshot", { captureBeyondViewport: true });
-  writeFileSync(resolve(shots, name + ".png"), Buffer.from(data, "base64"));
-}
-
-for (const domain of ["Page", "Network", "Runtime", "Log"]) await tab(domain + ".enable");
-
-async function open({ dark, width }) {
-  const value = dark ? "dark" : "light";
-  await tab("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }] });
-  await tab("Emulation.setDeviceMetricsOverride",
-    { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
-  const ready = new Promise((done) => (loaded = done));
-  await tab("Page.navigate", { url: page });
-  await ready;
+await lookAt(page, async () => {
   await until("byId('status').textContent === 'live'");
-}
-
-for (const [name, look] of Object.entries({
-  light: { dark: false, width: 1280 },
-  dark: { dark: true, width: 1280 },
-  phone: { dark: false, width: 390 },
-})) {
-  await open(look);
-  const width = await run("document.documentElement.scrollWidth");
-  assert.ok(width <= look.width, `${name}: the page is ${width} pixels wide, not ${look.width}`);
   await until("document.querySelectorAll('#workers tbody tr').length === 2");
-  await shoot(name);
-}
+});
 
 // The counts follow the program.
 const count = `Number(document.querySelector("[data-state=waiting]").textContent)`;
-await open({ dark: false, width: 1280 });
+await open(page, { dark: false, width: 1280 });
+await until("byId('status').textContent === 'live'");
 const before = await run(count);
 assert.ok(before >= 6, `${before} strands wait`);
 scene.stdin.write("more 100\n");

@@ -2,96 +2,29 @@
 // a console message, a network request, content wider than a phone, and wrong downloads.
 // Arguments: the browser, the report's folder, the folder for the screenshots.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
+
+import { openBrowser } from "./browser.mjs";
 
 const [browser, report, shots] = process.argv.slice(2);
 const page = "file://" + resolve(report, "report.html");
 const record = JSON.parse(readFileSync(resolve(report, "results.json"), "utf8"));
 mkdirSync(shots, { recursive: true });
 
-const chromium = spawn(browser, ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-  "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking",
-  "--user-data-dir=" + resolve(shots, "profile"), "about:blank"],
-{ stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-process.on("exit", () => chromium.kill("SIGKILL"));
-
-const waiting = new Map();
-const problems = [];
-let loaded = () => {};
 let completed = () => {};
-let rest = "";
-let last = 0;
-chromium.stdio[4].setEncoding("utf8").on("data", (data) => {
-  const messages = (rest + data).split("\0");
-  rest = messages.pop();
-  for (const message of messages.map(JSON.parse)) {
-    const { method, params } = message;
-    if (message.id) {
-      const { done, failed } = waiting.get(message.id);
-      waiting.delete(message.id);
-      message.error ? failed(new Error(JSON.stringify(message.error))) : done(message.result);
-    } else if (method === "Page.loadEventFired") {
-      loaded();
-    } else if (method === "Browser.downloadProgress" && params.state === "completed") {
-      completed();
-    } else if (method === "Network.requestWillBeSent") {
-      const { url } = params.request;
-      if (url !== page && !/^(data|blob):/.test(url)) problems.push(`requested ${url}`);
-    } else if (["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
-      .includes(method)) {
-      problems.push(`the console says ${JSON.stringify(params)}`);
-    }
-  }
+const { call, tab, run, lookAt, shoot, problems } = await openBrowser({
+  browser,
+  shots,
+  isAllowed: (url) => url === page || /^(data|blob):/.test(url),
+  notice: (method, params) => {
+    if (method === "Browser.downloadProgress" && params.state === "completed") completed();
+  },
 });
-
-function call(method, params = {}, sessionId) {
-  last += 1;
-  chromium.stdio[3].write(JSON.stringify({ id: last, method, params, sessionId }) + "\0");
-  return new Promise((done, failed) => waiting.set(last, { done, failed }));
-}
-
-const { targetInfos } = await call("Target.getTargets");
-const { targetId } = targetInfos.find((target) => target.type === "page");
-const { sessionId } = await call("Target.attachToTarget", { targetId, flatten: true });
-const tab = (method, params) => call(method, params, sessionId);
-
-async function run(expression) {
-  const { result, exceptionDetails } = await tab("Runtime.evaluate",
-    { expression, awaitPromise: true, returnByValue: true });
-  assert.equal(exceptionDetails, undefined, JSON.stringify(exceptionDetails));
-  return result.value;
-}
-
-async function open({ dark, width }) {
-  const value = dark ? "dark" : "light";
-  await tab("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }] });
-  await tab("Emulation.setDeviceMetricsOverride",
-    { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
-  const ready = new Promise((done) => (loaded = done));
-  await tab("Page.navigate", { url: page });
-  await ready;
-}
-
-async function shoot(name) {
-  const { data } = await tab("Page.captureScreenshot", { captureBeyondViewport: true });
-  writeFileSync(resolve(shots, name + ".png"), Buffer.from(data, "base64"));
-}
 
 await call("Browser.setDownloadBehavior",
   { behavior: "allow", downloadPath: resolve(shots), eventsEnabled: true });
-for (const domain of ["Page", "Network", "Runtime", "Log"]) await tab(domain + ".enable");
-for (const [name, look] of Object.entries({
-  light: { dark: false, width: 1280 },
-  dark: { dark: true, width: 1280 },
-  phone: { dark: false, width: 390 },
-})) {
-  await open(look);
-  const width = await run("document.documentElement.scrollWidth");
-  assert.ok(width <= look.width, `${name}: the page is ${width} pixels wide, not ${look.width}`);
-  await shoot(name);
-}
+await lookAt(page);
 
 // The keyboard: the first arrow shows the first point, a further one the next.
 const charts = await run("charts.length");
