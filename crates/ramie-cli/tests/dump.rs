@@ -6,9 +6,8 @@ use std::{
     fs::{self, DirBuilder},
     io::{BufRead, BufReader, Write},
     os::unix::{
-        fs::{DirBuilderExt, MetadataExt},
+        fs::DirBuilderExt,
         net::{UnixListener, UnixStream},
-        process::CommandExt,
     },
     process::{self, Command, Stdio},
     thread,
@@ -17,8 +16,8 @@ use std::{
 
 use rustix::process::Signal;
 use support::{
-    Folder, PATIENCE, RAMIE, Server, assert_sentence, children, output, ramie, signal, skipped,
-    text,
+    Folder, PATIENCE, Server, assert_sentence, children, output, output_of_another_user, ramie,
+    signal, text,
 };
 
 /// The program, whose sockets lie in the folder.
@@ -170,16 +169,8 @@ fn a_process_without_a_socket_is_named_with_the_remedy() {
 
 #[test]
 fn a_process_of_another_user_is_named() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return skipped("only root can become another user");
-    }
-    let mut command = ramie(&format!("dump {}", process::id()));
-    command.uid(65534).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return skipped(&format!("another user cannot start {RAMIE}: {error}")),
-    };
-    let refused = child.wait_with_output().unwrap();
+    let command = ramie(&format!("dump {}", process::id()));
+    let Some(refused) = output_of_another_user(command) else { return };
     assert_sentence(&refused, 1, &["belongs to user 0", "as that user, or as root"]);
 }
 

@@ -9,17 +9,16 @@ use std::{
     os::unix::{
         fs::{DirBuilderExt, FileTypeExt, MetadataExt, symlink},
         net::UnixListener,
-        process::CommandExt,
     },
     path::PathBuf,
-    process::{self, Command, Stdio},
+    process::{self, Command},
     thread,
     time::Instant,
 };
 
 use rustix::process::Signal;
 use support::{
-    Folder, PATIENCE, RAMIE, Server, assert_sentence, output, ramie, signal, skipped, text,
+    Folder, PATIENCE, Server, assert_sentence, output, output_of_another_user, ramie, signal, text,
 };
 
 /// The program, whose sockets and traces lie in the folder.
@@ -158,17 +157,9 @@ fn a_link_in_the_place_of_the_file_is_not_followed_and_a_device_is_written() {
 
 #[test]
 fn a_process_of_another_user_is_named() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return skipped("only root can become another user");
-    }
     let path = format!("/tmp/ramie-test-{}", process::id());
-    let mut command = ramie(&format!("trace {} --output {path}", process::id()));
-    command.uid(65534).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return skipped(&format!("another user cannot start {RAMIE}: {error}")),
-    };
-    let refused = child.wait_with_output().unwrap();
+    let command = ramie(&format!("trace {} --output {path}", process::id()));
+    let Some(refused) = output_of_another_user(command) else { return };
     assert_sentence(&refused, 1, &["belongs to user 0", "as that user, or as root"]);
     assert!(fs::metadata(path).is_err());
 }

@@ -5,6 +5,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::unix::{fs::MetadataExt, process::CommandExt},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -44,6 +45,23 @@ pub(crate) fn skipped(reason: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a thread"));
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Runs a command as a user without rights. None, which is reported as skipped: only root can, and
+/// that user may be unable to start the program.
+pub(crate) fn output_of_another_user(mut command: Command) -> Option<Output> {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        skipped("only root can become another user");
+        return None;
+    }
+    command.uid(65534).stdout(Stdio::piped()).stderr(Stdio::piped());
+    match command.spawn() {
+        Ok(child) => Some(child.wait_with_output().unwrap()),
+        Err(error) => {
+            skipped(&format!("another user cannot start {RAMIE}: {error}"));
+            None
+        }
+    }
 }
 
 /// Whether this machine allows io_uring. If not, prints that the test is skipped.
