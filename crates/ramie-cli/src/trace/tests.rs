@@ -25,7 +25,7 @@ struct TraceFile {
     packet: Vec<TracePacket>,
 }
 
-/// Records `f`; the events of a worker have so many bytes.
+/// Records `f` with that many bytes for the events of a worker.
 fn recorded(bytes: usize, f: impl FnOnce()) -> Trace {
     let folder = std::env::temp_dir().join(format!("ramie-convert-{}", std::process::id()));
     DirBuilder::new().mode(0o700).create(&folder).unwrap();

@@ -31,7 +31,7 @@ fn two_threads_that_read_what_is_left_see_no_end() {
     }
 }
 
-/// While a thread splices what is left, the other one must not find later bytes in the kernel.
+/// While one thread splices leftover bytes, another one must not get later bytes from the kernel.
 #[test]
 fn a_splice_keeps_what_is_left_in_order_for_others() {
     for round in 0..200 {

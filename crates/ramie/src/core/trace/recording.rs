@@ -12,7 +12,7 @@ use crate::core::primitive::{AtomicBool, AtomicU32, Ordering};
 pub(super) const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// The number of buffers of ended workers that are kept.
 pub(super) const ENDED_KEPT: usize = 16;
-/// A thread outside `run` has one of so many parts of the bytes of a worker.
+/// The bytes of a worker, divided by those of a thread outside `run`.
 const PART_OF_THREADS: usize = 16;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
