@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use ramie_driver::visible;
+
 use crate::failure::Failure;
 
 /// Prints a line on stdout and flushes it.
@@ -13,9 +15,9 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a part of a result on stdout and flushes it; fails as [`line`] does.
-pub(crate) fn bytes(part: &[u8]) -> Result<(), Failure> {
+pub(crate) fn text(part: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(part).and_then(|()| out.flush()).map_err(|error| cannot_write(&error))
+    out.write_all(part.as_bytes()).and_then(|()| out.flush()).map_err(|error| cannot_write(&error))
 }
 
 fn cannot_write(error: &io::Error) -> Failure {
@@ -26,8 +28,8 @@ fn cannot_write(error: &io::Error) -> Failure {
 }
 
 /// Prints a sentence on stderr, by one write, because other processes may write to the same file.
-/// If stderr is closed, the sentence is lost.
+/// If stderr is closed, the sentence is lost. It may quote another process, or a path.
 pub(crate) fn warn(sentence: &str) {
-    let line = format!("ramie: {sentence}\n");
+    let line = format!("ramie: {}\n", visible::line(sentence));
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }

@@ -8,6 +8,7 @@ use std::{
     os::unix::{
         fs::DirBuilderExt,
         net::{UnixListener, UnixStream},
+        process::CommandExt,
     },
     process::{self, Command, Stdio},
     thread,
@@ -193,25 +194,31 @@ fn a_process_that_is_stopped_is_named() {
 
 /// Dumps this process, which answers a request with `answer` and then waits for `ramie` to end.
 fn answered(answer: Option<&str>) -> process::Output {
+    let parts: &[&[u8]] = &[answer.unwrap_or_default().as_bytes()];
+    answered_to("", "dump text\n", if answer.is_some() { parts } else { &[] })
+}
+
+/// The same with further arguments, which make that request, and an answer of several parts.
+fn answered_to(arguments: &str, expected: &str, parts: &[&[u8]]) -> process::Output {
     let folder = Folder::new("dump");
     let sockets = folder.0.join("ramie");
     DirBuilder::new().mode(0o700).create(&sockets).unwrap();
     let path = sockets.join(format!("{}.sock", process::id()));
     let listener = UnixListener::bind(&path).unwrap();
-    let answer = answer.map(str::to_owned);
-    let answering = thread::spawn(move || {
-        let mut stream: UnixStream = listener.accept().unwrap().0;
-        let mut request = String::new();
-        BufReader::new(&stream).read_line(&mut request).unwrap();
-        assert_eq!(request, "dump text\n");
-        match answer {
-            Some(answer) => stream.write_all(answer.as_bytes()).unwrap(),
-            None => drop(BufReader::new(&stream).read_line(&mut request)),
-        }
-    });
-    let output = output(ramie_in(&folder, &format!("dump {} --timeout 1", process::id())));
-    answering.join().unwrap();
-    output
+    let arguments = format!("dump {} --timeout 1 {arguments}", process::id());
+    thread::scope(|s| {
+        s.spawn(|| {
+            let mut stream: UnixStream = listener.accept().unwrap().0;
+            let mut request = String::new();
+            BufReader::new(&stream).read_line(&mut request).unwrap();
+            assert_eq!(request, expected);
+            parts.iter().for_each(|part| stream.write_all(part).unwrap());
+            if parts.is_empty() {
+                drop(BufReader::new(&stream).read_line(&mut request));
+            }
+        });
+        output(ramie_in(&folder, &arguments))
+    })
 }
 
 #[test]
@@ -235,6 +242,49 @@ fn a_whole_answer_is_printed_as_it_is() {
     let whole = answered(Some("ok 4\nfour"));
     assert!(whole.status.success() && whole.stderr.is_empty());
     assert_eq!(text(&whole.stdout), "four");
+}
+
+/// The process may belong to another user, and `ramie` may be run by root.
+#[test]
+fn an_answer_does_not_control_the_terminal() {
+    // An escape sequence, the same by one character, a reversal of the line, half a character, and
+    // a byte that is no character.
+    let head = "fiber '\u{1b}[2J\u{9b}31m\r\u{202e}é'\n\n  at";
+    let parts = [head.as_bytes(), b" x\xc2", b"\x9by \x9b", b"\xe2\x80"];
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let first = format!("ok {length}\n");
+    let parts = [&[first.as_bytes()], &parts[..]].concat();
+    let shown = answered_to("", "dump text\n", &parts);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let expected = "fiber '\\u{1b}[2J\\u{9b}31m\\r\\u{202e}é'\n\n  at x\\u{9b}y \u{fffd}\u{fffd}";
+    assert_eq!(std::str::from_utf8(&shown.stdout).unwrap(), expected);
+
+    for answer in ["error \u{1b}[2J\u{9b}\n", "HTTP \u{1b}[2J\u{9b}\n"] {
+        let refused = answered(Some(answer));
+        assert_sentence(&refused, 1, &["\\u{1b}[2J\\u{9b}"]);
+    }
+}
+
+#[test]
+fn json_does_not_control_the_terminal_and_keeps_its_values() {
+    let json = "{\"name\":\"\u{9b}31m\u{202e}é\"}\n";
+    let answer = format!("ok {}\n{json}", json.len());
+    let shown = answered_to("--json", "dump json\n", &[answer.as_bytes()]);
+    assert_eq!(text(&shown.stdout), "{\"name\":\"\\u009b31m\\u202eé\"}\n");
+    let [before, now] = [json.as_bytes(), &shown.stdout[..]]
+        .map(|json| serde_json::from_slice::<serde_json::Value>(json).unwrap());
+    assert_eq!(before, now);
+}
+
+#[test]
+fn a_command_line_does_not_control_the_terminal() {
+    let folder = Folder::new("dump");
+    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+    command.env("RAMIE_INSPECT", "1").arg0("ramie\u{1b}[2J");
+    let server = Server::started(command);
+    let list = text(&output(ramie_in(&folder, "dump")).stdout);
+    let row = format!("{}  ramie\\u{{1b}}[2J serve --hello", server.child.id());
+    assert!(list.contains(&row) && !list.contains('\u{1b}'), "{list:?}");
 }
 
 #[test]

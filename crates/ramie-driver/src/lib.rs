@@ -80,6 +80,8 @@ mod submitter;
 pub mod sys;
 mod uring;
 mod variables;
+#[doc(hidden)]
+pub mod visible;
 mod wake;
 mod why_refused;
 

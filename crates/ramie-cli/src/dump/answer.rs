@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::process::Process;
+use super::{process::Process, terminal::SafeAnswer};
 use crate::{failure::Failure, output};
 
 /// How long the process may take between two parts of its answer.
@@ -16,14 +16,17 @@ const MAX_LINE: u64 = 256;
 /// The bytes that are read at a time.
 const PART: usize = 64 * 1024;
 
-/// Sends a request and prints the answer as it arrives. `limit` is the time until it begins.
-pub(crate) fn print(
+/// Sends a request and prints the answer as it arrives, without anything that would control a
+/// terminal. `limit` is the time until it begins.
+pub(super) fn print(
     process: &Process,
     stream: UnixStream,
     request: &str,
+    mut answer: SafeAnswer,
     limit: Duration,
 ) -> Result<(), Failure> {
-    receive(process, &stream, request, limit, output::bytes)
+    receive(process, &stream, request, limit, |part| output::text(&answer.add(part)))?;
+    output::text(answer.end())
 }
 
 /// Sends a request and returns the whole answer, if it is not longer than `most` bytes.

@@ -2,17 +2,19 @@
 //! for its figures.
 //!
 //! Modules: [`process`] (facts about a process, and the directories in which its socket may lie),
-//! [`answer`] (the request, and its answer).
+//! [`answer`] (the request, and its answer), [`terminal`] (answers that are safe to print).
 
 pub(crate) mod answer;
 mod process;
+mod terminal;
 
 use std::{io, os::unix::net::UnixStream, time::Duration};
 
-use ramie_driver::sys;
+use ramie_driver::{sys, visible};
 use serde_json::json;
 
 pub(crate) use self::process::Process;
+use self::terminal::SafeAnswer;
 use crate::{
     arguments::{DumpArguments, MetricsArguments},
     failure::Failure,
@@ -29,13 +31,13 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         Some(pid) => {
             let form = if arguments.json { "json" } else { "text" };
             let calls = if arguments.backtraces { " backtraces" } else { "" };
-            ask(pid, &format!("dump {form}{calls}"), arguments.timeout)
+            ask(pid, &format!("dump {form}{calls}"), arguments.json, arguments.timeout)
         }
     }
 }
 
 pub(crate) fn metrics(arguments: &MetricsArguments) -> Result<(), Failure> {
-    ask(arguments.pid, "metrics", arguments.timeout)
+    ask(arguments.pid, "metrics", false, arguments.timeout)
 }
 
 /// Sends a request to a process, and returns its answer, of `most` bytes at most.
@@ -57,10 +59,11 @@ pub(crate) fn command_of(pid: u32) -> Option<String> {
 }
 
 /// Sends a request to a process, and prints its answer.
-pub(crate) fn ask(pid: u32, request: &str, timeout_s: u32) -> Result<(), Failure> {
+pub(crate) fn ask(pid: u32, request: &str, is_json: bool, timeout_s: u32) -> Result<(), Failure> {
     let process = find(pid)?;
     let stream = connect(&process)?;
-    answer::print(&process, stream, request, Duration::from_secs(timeout_s.into()))
+    let limit = Duration::from_secs(timeout_s.into());
+    answer::print(&process, stream, request, SafeAnswer::new(is_json), limit)
 }
 
 /// Finds a process that may be dumped.
@@ -115,7 +118,7 @@ fn list(is_json: bool) -> Result<(), Failure> {
     if is_json {
         let row = |process: &Process| json!({ "pid": process.pid, "command": process.command() });
         let rows: Vec<_> = processes.iter().map(row).collect();
-        return output::line(&json!(rows).to_string());
+        return output::line(&visible::json(&json!(rows).to_string()).to_string());
     }
     if processes.is_empty() {
         output::warn(&format!("no process of this user can be dumped; {START}"));
@@ -123,7 +126,7 @@ fn list(is_json: bool) -> Result<(), Failure> {
     }
     let mut text = format!("{:>7}  COMMAND", "PID");
     for process in &processes {
-        text += &format!("\n{:>7}  {}", process.pid, process.command());
+        text += &format!("\n{:>7}  {}", process.pid, visible::line(&process.command()));
     }
     output::line(&text)
 }

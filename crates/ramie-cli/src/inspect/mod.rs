@@ -20,5 +20,5 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
         return web::serve(arguments, address);
     }
     let form = if arguments.json { "json" } else { "text" };
-    dump::ask(arguments.pid, &format!("summary {form}"), arguments.timeout)
+    dump::ask(arguments.pid, &format!("summary {form}"), arguments.json, arguments.timeout)
 }

@@ -1,5 +1,6 @@
 //! The rows that the page and `ramie top` show, made of an answer and the one before it.
 
+use ramie_driver::visible;
 use serde::Serialize;
 
 use super::answer::{
@@ -206,14 +207,10 @@ fn place_of(location: &Location) -> String {
     visible(&format!("{}:{}", location.file, location.line))
 }
 
-/// Replaces the characters that would control a terminal or reorder a line. Names are chosen by the
-/// program that is inspected, which may have taken them from a request.
+/// A text that does not control a terminal. Names are chosen by the program that is inspected,
+/// which may have taken them from a request.
 pub(crate) fn visible(text: &str) -> String {
-    let is_hidden = |c: char| {
-        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
-        c.is_control() || reorders || matches!(c, '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
+    visible::line(text).to_string()
 }
 
 #[cfg(test)]
@@ -280,7 +277,7 @@ mod tests {
         let expected = [
             "a thing",
             "a thing (fd 3: /tmp/x)",
-            "a thing, held by 'name\u{fffd} 0' (0.1)",
+            "a thing, held by 'name\\u{1b} 0' (0.1)",
             "a thing, held to read, 2 times",
             "a thing (0xff)",
             "a thing (4 arms)",
@@ -289,7 +286,7 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         let row = &view.slowest[1];
-        assert_eq!((&row.name[..], &row.worker[..]), ("name\u{fffd} 1", "worker 0"));
+        assert_eq!((&row.name[..], &row.worker[..]), ("name\\u{1b} 1", "worker 0"));
         assert_eq!(row.place, "src/main.rs:3");
     }
 }

@@ -75,7 +75,7 @@ impl Screen {
                     self.show_newest();
                 }
             }
-            Update::Problem(problem) => self.problem = problem,
+            Update::Problem(problem) => self.problem = crate::inspect::visible(&problem),
             Update::Strand { id, text } => {
                 if let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) {
                     detail.lines = text.lines().map(crate::inspect::visible).collect();

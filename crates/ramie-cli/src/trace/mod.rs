@@ -18,6 +18,7 @@ use std::{
 };
 
 use ramie::inspect::Trace;
+use ramie_driver::visible;
 
 use self::new_file::NewFile;
 use crate::{
@@ -107,7 +108,7 @@ fn report(trace: &Trace, arguments: &TraceArguments, path: &Path) -> Result<(), 
     }
     output::line(&format!(
         "{}: {}, {}, {}; open it in {VIEWER}",
-        path.display(),
+        visible::line(&path.display().to_string()),
         counted(trace.events.len(), "event"),
         counted(trace.strands.len(), "strand"),
         counted(trace.workers.len(), "thread")

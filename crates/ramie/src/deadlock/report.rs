@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
+use ramie_driver::visible;
+
 use super::{graph::Need, holders};
 use crate::{
     core::{
@@ -185,7 +187,7 @@ fn label(strand: &StrandFacts) -> String {
     let noun = if strand.id.is_thread() { "thread" } else { "fiber" };
     let attributes = strand.attributes.as_ref();
     match attributes.and_then(|attributes| attributes.options.name.as_deref()) {
-        Some(name) => format!("{noun} '{name}'"),
+        Some(name) => format!("{noun} '{}'", visible::line(name)),
         None => format!("{noun} {}", strand.id),
     }
 }

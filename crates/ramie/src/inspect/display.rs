@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use ramie_driver::visible;
+
 use super::{
     descriptor::name_of,
     dump::{
@@ -40,7 +42,7 @@ impl fmt::Display for WorkerDump {
             Some(index) => write!(f, "worker {index}")?,
             None => write!(f, "thread")?,
         }
-        let name = Visible(self.thread_name.as_deref().unwrap_or("unnamed"));
+        let name = visible::line(self.thread_name.as_deref().unwrap_or("unnamed"));
         write!(
             f,
             " ({name}, thread id {}), {}",
@@ -213,7 +215,7 @@ pub(super) fn write_purpose(
         WaitTarget::Descriptor { fd, offset, name } => {
             let name = name.clone().or_else(|| name_of(*fd)).unwrap_or("closed".into());
             let offset = offset.map(|at| format!(", offset {at}")).unwrap_or_default();
-            write!(f, "{purpose} (fd {fd}: {}{offset})", Visible(&name))
+            write!(f, "{purpose} (fd {fd}: {}{offset})", visible::line(&name))
         }
         WaitTarget::Mutex { address, owner: Some(owner) } => {
             write!(f, "{purpose} ({address:#x}, held by {})", strand(owner))
@@ -241,29 +243,9 @@ impl fmt::Display for Label<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let noun = if self.0.id.is_thread() { "thread" } else { "fiber" };
         match &self.0.name {
-            Some(name) => write!(f, "{noun} '{}' ({})", Visible(name), self.0.id),
+            Some(name) => write!(f, "{noun} '{}' ({})", visible::line(name), self.0.id),
             None => write!(f, "{noun} {}", self.0.id),
         }
-    }
-}
-
-/// A name without characters that would control a terminal or reorder the line: names are chosen by
-/// the program, which may have taken them from a request.
-pub(super) struct Visible<'a>(pub(super) &'a str);
-
-impl fmt::Display for Visible<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_hidden = |c: char| {
-            let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}');
-            c.is_control() || reorders || matches!(c, '\u{2066}'..='\u{2069}')
-        };
-        for (at, part) in self.0.split(is_hidden).enumerate() {
-            if at > 0 {
-                f.write_str("\u{fffd}")?;
-            }
-            f.write_str(part)?;
-        }
-        Ok(())
     }
 }
 
@@ -278,7 +260,7 @@ impl fmt::Display for CancelDump {
             write!(f, ", {} left", Short(left))?;
         }
         match &self.cancelled {
-            Some(reason) => write!(f, ", cancelled: {reason}"),
+            Some(reason) => write!(f, ", cancelled: {}", visible::line(reason)),
             None => Ok(()),
         }
     }

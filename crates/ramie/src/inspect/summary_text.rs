@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use ramie_driver::visible;
+
 use super::{
     StallSummary, Summary, WaitPlace, WorkerStatus, WorkerSummary,
-    display::{Label, Quantified, Short, Visible, write_purpose},
+    display::{Label, Quantified, Short, write_purpose},
 };
 use crate::fiber::FiberId;
 
@@ -75,7 +77,7 @@ impl fmt::Display for WorkerSummary {
             Some(index) => write!(f, "worker {index}")?,
             None => write!(f, "thread")?,
         }
-        let name = Visible(self.thread_name.as_deref().unwrap_or("unnamed"));
+        let name = visible::line(self.thread_name.as_deref().unwrap_or("unnamed"));
         let fibers = Quantified(self.fibers as u64, "fiber");
         write!(f, " ({name}, thread id {}), {fibers}", self.thread_id)?;
         write!(f, ", {} runnable, {} waiting", self.runnable, self.waiting)?;
@@ -106,14 +108,14 @@ impl fmt::Display for WaitPlace {
 
 impl fmt::Display for StallSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (fiber, lasted) = (Visible(&self.fiber), Short(self.lasted));
+        let (fiber, lasted) = (visible::line(&self.fiber), Short(self.lasted));
         let for_how_long = if self.has_ended { "for" } else { "for at least" };
         write!(
             f,
             "{} ago, {fiber} kept worker {} {for_how_long} {lasted}: {}",
             Short(self.ago),
             self.worker,
-            Visible(&self.cause)
+            visible::line(&self.cause)
         )
     }
 }

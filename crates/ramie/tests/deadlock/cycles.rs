@@ -79,6 +79,32 @@ fn rings_of_locks_on_two_workers() {
     check_rings("rings_of_locks_on_two_workers", "2");
 }
 
+/// The name may have come from a request.
+#[test]
+fn a_name_does_not_control_the_terminal() {
+    if is_child() {
+        return with_workers(1).run(|| {
+            let (barrier, left, right) = (Barrier::new(2), Mutex::new(()), Mutex::new(()));
+            let shared = Arc::new((barrier, left, right));
+            let theirs = Arc::clone(&shared);
+            spawn_named("\u{1b}[2J\n".to_owned(), move || {
+                let _left = theirs.1.lock();
+                theirs.0.wait();
+                drop(theirs.2.lock());
+            });
+            fiber::spawn(move || {
+                let _right = shared.2.lock();
+                shared.0.wait();
+                drop(shared.1.lock());
+            });
+            wait_for_end();
+        });
+    }
+    let mut program = Program::start("a_name_does_not_control_the_terminal");
+    let report = program.read_report();
+    assert!(report.contains("\n  fiber '\\u{1b}[2J\\n' waits for a Mutex"), "{report:?}");
+}
+
 /// They come on a thread of their own, because symbols have to be looked up.
 #[cfg(all(feature = "backtrace", target_arch = "x86_64"))]
 #[test]

@@ -162,6 +162,20 @@ fn a_fiber_without_a_name_is_named_by_its_id() {
     assert_eq!(found.0.lock().unwrap()[0].fiber(), format!("fiber {id}"));
 }
 
+/// The name may have come from a request.
+#[test]
+fn a_name_does_not_control_the_terminal() {
+    let _limit = Limit::of_this_test();
+    let found = Found::default();
+    found.builder().workers(1).build().unwrap().run(|| {
+        let found = found.clone();
+        let hog = move || while !found.any() {};
+        let named = fiber::Builder::new().name("\u{1b}[2J\n\u{202e}".to_owned());
+        named.spawn(hog).unwrap().join().unwrap();
+    });
+    assert_eq!(found.0.lock().unwrap()[0].fiber(), "fiber '\\u{1b}[2J\\n\\u{202e}'");
+}
+
 /// By default the report goes to stderr, once for each stall, with its end.
 #[test]
 fn a_stall_is_reported_once() {

@@ -51,6 +51,7 @@ const LARGEST_KNOT_OF_THE_DRIVER: usize = 1;
 /// what they point to; the backends; the driver.
 const DRIVER: &[&str] = &[
     "primitive",
+    "visible",
     "logging",
     "sys",
     "error",

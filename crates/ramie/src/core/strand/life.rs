@@ -4,7 +4,7 @@
 use std::{any::Any, task::Waker};
 
 use ramie_coro::{StackError, StackInfo, overflow::REMEDY};
-use ramie_driver::say;
+use ramie_driver::{say, visible};
 
 use crate::core::{
     strand::{ScopeData, SpawnOptions, StrandHeader},
@@ -249,7 +249,7 @@ pub(crate) fn label(header: &StrandHeader) -> String {
 pub(crate) fn label_with(header: &StrandHeader, name: Option<&str>) -> String {
     let noun = if header.is_thread() { "thread" } else { "fiber" };
     match name {
-        Some(name) => format!("{noun} '{name}'"),
+        Some(name) => format!("{noun} '{}'", visible::line(name)),
         None => format!("{noun} {}", header.id()),
     }
 }
