@@ -21,7 +21,9 @@
 //! line `error` with a reason. A request must come within 2 s. The answer must be taken within
 //! 60 s, without a pause of 5 s.
 //!
-//! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]).
+//! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]), which
+//! must be taken within 10 s after it. There is one trace at a time; another request is answered by
+//! an error with the time within which the first one ends.
 //!
 //! # The flight recorder
 //! [`FlightRecorder`] keeps the last events of all strands in memory, and writes them to a file

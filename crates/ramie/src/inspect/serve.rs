@@ -14,7 +14,8 @@
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
 //! request within [`REQUEST_TIME`], or takes nothing of its answer within [`PAUSE`], or not all of
-//! it within [`ANSWER_TIME`], is disconnected.
+//! it within [`ANSWER_TIME`], is disconnected. A trace must be taken within its time and
+//! [`GRACE`] on top, so a client that reads slowly cannot keep others from a trace.
 //!
 //! # The end
 //!
@@ -49,7 +50,7 @@ use super::{
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
     summarize,
-    trace::{MOST_SECONDS, TraceClients},
+    trace::{GRACE, MOST_SECONDS, TraceClients},
 };
 use crate::{core::strand, metrics, unwind};
 
@@ -61,7 +62,7 @@ const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
     followed by backtraces), summary text, summary json, strand text ID, strand json ID, metrics \
     or trace SECONDS (1 to 600)\n";
-const _: () = assert!(MOST_SECONDS == 600);
+const _: () = assert!(MOST_SECONDS == 600 && GRACE.as_secs() == 10);
 const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
 const NO_BACKTRACES: &[u8] =
     b"error this program makes no backtraces; build it for x86-64 with the \
@@ -206,7 +207,7 @@ impl ServerState {
         }
         let request = receive(client)?;
         if let Some(time) = trace_time(&request) {
-            let begun = self.traces.begin(client, time, send);
+            let begun = self.traces.begin(client, time, send_until);
             return begun.or_else(|why| send(client, format!("error {why}\n").as_bytes()));
         }
         let text = match &request[..] {
@@ -301,8 +302,12 @@ fn receive(client: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-fn send(client: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
-    let end = Instant::now() + ANSWER_TIME;
+fn send(client: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    send_until(client, bytes, Instant::now() + ANSWER_TIME)
+}
+
+/// Sends the bytes until that moment, unless the client takes nothing for [`PAUSE`].
+fn send_until(client: &OwnedFd, mut bytes: &[u8], end: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
         if !sys::wait_until_ready(client, sys::POLL_OUT, left.min(PAUSE))? {
@@ -319,4 +324,38 @@ fn send(client: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
 
 fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        os::unix::net::UnixStream,
+        sync::atomic::AtomicBool,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use super::{Errno, Ordering, send_until};
+
+    /// It takes a byte again and again, so it never pauses.
+    #[test]
+    fn a_client_that_reads_slowly_gets_no_more_after_the_end() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = theirs.read(&mut [0]);
+                }
+            });
+            // Byte by byte, this would take a minute.
+            let bytes = vec![0; 100 << 20];
+            let start = Instant::now();
+            let sent = send_until(&ours.into(), &bytes, start + Duration::from_millis(50));
+            is_over.store(true, Ordering::SeqCst);
+            assert_eq!(sent.unwrap_err().raw_os_error(), Some(Errno::TIMEDOUT.raw_os_error()));
+            assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        });
+    }
 }

@@ -36,7 +36,7 @@ mod value;
 
 pub(crate) use self::{
     flight::{Flight, record},
-    stream::{MOST_SECONDS, TraceClients},
+    stream::{GRACE, MOST_SECONDS, TraceClients},
 };
 pub use self::{
     flight::{FlightRecorder, write_trace},

@@ -4,7 +4,8 @@
 //! The thread copies the buffers at least every 20 ms, so a trace is longer than they are, and
 //! this process holds no more of it than they do. If the client reads too slowly, the oldest events
 //! are overwritten before they are sent; the trace says how many. One trace is taken at a time,
-//! because each costs the CPU time of a copy.
+//! because each costs the CPU time of a copy. So that a client that reads slowly does not keep
+//! others from a trace, it is disconnected [`GRACE`] after the time of its trace.
 
 use std::{
     io,
@@ -37,6 +38,8 @@ const MOST_EVENTS: u64 = 8_000_000;
 /// The bytes of a worker's buffer: the events of a busy worker in some milliseconds. More would
 /// evict more of the program's data from the caches.
 const BYTES: usize = 1024 * 1024;
+/// How long a client may still take parts of a trace when its time is over.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// The thread's stack.
 const STACK: usize = 256 * 1024;
 
@@ -50,11 +53,13 @@ pub(crate) struct TraceClients {
 struct TraceClient {
     /// The thread keeps it, so that the connection ends with the trace.
     socket: Weak<OwnedFd>,
+    /// When the thread ends at the latest.
+    end: Instant,
     thread: JoinHandle<()>,
 }
 
-/// How a trace is sent to a client.
-pub(crate) type Send = fn(&OwnedFd, &[u8]) -> io::Result<()>;
+/// How a part of a trace is sent to a client, until that moment.
+pub(crate) type Send = fn(&OwnedFd, &[u8], Instant) -> io::Result<()>;
 
 impl TraceClients {
     fn current(&self) -> MutexGuard<'_, Option<TraceClient>> {
@@ -75,28 +80,33 @@ impl TraceClients {
         if let Some(client) = current.take_if(|client| client.thread.is_finished()) {
             let _ = client.thread.join();
         }
-        if current.is_some() {
-            return Err("another trace of this process is being taken; try again later".to_owned());
+        if let Some(other) = &*current {
+            let left = other.end.saturating_duration_since(Instant::now()).as_secs() + 1;
+            return Err(format!(
+                "another trace of this process is being taken, which ends within {left} s; try \
+                 again then"
+            ));
         }
+        let end = Instant::now() + time + GRACE;
         let (theirs, is_over) = (Arc::clone(socket), Arc::clone(&self.is_over));
         let record = move || {
             let _mark = RuntimeThread::enter();
             sys::block_signals();
-            let mut send = |bytes: &[u8]| send(&theirs, bytes);
+            let mut send = |bytes: &[u8]| send(&theirs, bytes, end);
             // A client that has gone needs no trace.
             let _ = send(b"ok trace\n").and_then(|()| stream(time, &is_over, &mut send));
         };
         let builder = thread::Builder::new().name("ramie-trace".to_owned()).stack_size(STACK);
         let thread =
             builder.spawn(record).map_err(|error| format!("no thread for it ({error})"))?;
-        *current = Some(TraceClient { socket: Arc::downgrade(socket), thread });
+        *current = Some(TraceClient { socket: Arc::downgrade(socket), end, thread });
         Ok(())
     }
 
     /// Ends the trace that is being taken. Called when no further one can begin.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
-        let Some(TraceClient { socket, thread }) = self.current().take() else { return };
+        let Some(TraceClient { socket, thread, .. }) = self.current().take() else { return };
         // Ends a call of the thread that waits for the client.
         let _ = socket.upgrade().map(|socket| sys::shutdown(&socket, Shutdown::Both));
         thread.thread().unpark();
@@ -141,4 +151,43 @@ fn stream(
     gatherer.describe_strands(is_over, send)?;
     gatherer.step(send)?;
     gatherer.end(send)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, os::unix::net::UnixStream};
+
+    use ramie_driver::sys::SendFlags;
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(500);
+
+    /// As a client does that takes a byte from time to time: nothing ends this but its end.
+    fn send_slowly(client: &OwnedFd, _: &[u8], end: Instant) -> io::Result<()> {
+        let left = end.saturating_duration_since(Instant::now());
+        sys::send(client, &left.as_secs().to_ne_bytes(), SendFlags::empty())?;
+        // Until the test closes the other end, which stands for the end of the time.
+        sys::wait_until_ready(client, sys::POLL_IN, left)?;
+        Err(sys::Errno::TIMEDOUT.into())
+    }
+
+    #[test]
+    fn a_trace_has_an_end_after_which_the_next_one_begins() {
+        let clients = TraceClients::default();
+        let [(ours, mut theirs), (next, _)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+        let [ours, next] = [ours, next].map(|socket| Arc::new(OwnedFd::from(socket)));
+        clients.begin(&ours, TIME, send_slowly).unwrap();
+        let (most, mut left) = ((TIME + GRACE).as_secs(), [0; 8]);
+        theirs.read_exact(&mut left).unwrap();
+        assert!((TIME.as_secs()..=most).contains(&u64::from_ne_bytes(left)), "{left:?}");
+        let why = clients.begin(&next, TIME, send_slowly).unwrap_err();
+        let seconds = why.split(' ').find_map(|word| word.parse::<u64>().ok()).expect(&why);
+        assert!((TIME.as_secs()..=most).contains(&seconds), "{why}");
+        drop(theirs);
+        while clients.begin(&next, TIME, |_, _, _| Ok(())).is_err() {
+            thread::yield_now();
+        }
+        clients.end();
+    }
 }
