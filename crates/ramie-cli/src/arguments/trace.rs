@@ -46,7 +46,7 @@ Examples:
   RAMIE_INSPECT=1 ramie serve --hello &                   a process that can be recorded
   ramie trace $! --seconds 5                              write ramie-PID.pftrace
   RAMIE_FLIGHT_RECORDER=/var/tmp/traces ./server          write the last events on trouble
-  ramie trace /var/tmp/traces/ramie-4711-1.trace          convert them
+  ramie trace /var/tmp/traces/ramie-4711-88203-1.trace    convert them
 
 Exit codes: 0 success, 1 no trace, 2 invalid command line.";
 

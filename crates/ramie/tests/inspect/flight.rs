@@ -1,7 +1,8 @@
 //! The flight recorder: what makes it write, its options, its files.
 
 use std::{
-    env, fs, io,
+    env, fs,
+    io::{self, Read},
     os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::Output,
@@ -17,7 +18,10 @@ use ramie::{
 };
 
 use crate::{
-    common::{Limit, assert_success, child_with, full_name, is_child, stderr, wait_until},
+    common::{
+        Limit, assert_success, child_with, full_name, is_child, program::Program, stderr,
+        wait_until,
+    },
     has_thread,
     served::Folder,
     spawned_in,
@@ -238,6 +242,70 @@ fn a_file_that_cannot_be_written_is_named_and_the_program_continues() {
         let error = inspect::write_trace().unwrap_err().to_string();
         assert!(error.contains(directory().to_str().unwrap()), "{error}");
     });
+}
+
+/// Of a limit of the size of files, which acts as a full disk does.
+#[test]
+fn a_full_disk_leaves_no_part_of_a_trace() {
+    let name = "a_full_disk_leaves_no_part_of_a_trace";
+    if !is_child() {
+        let folder = Folder::new();
+        let directory = folder.0.join("traces");
+        let limits = "trap '' XFSZ; ulimit -f 1";
+        let variables = [(VARIABLE, directory.to_str().unwrap())];
+        let output = child_with(limits, &full_name(name), &variables);
+        assert_success(&output);
+        let text = stderr(&output);
+        assert!(text.contains("flight recorder: no trace on a panic: "), "{text}");
+        assert_eq!(text.matches("free some space there").count(), 1, "{text}");
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 0, "{text}");
+        return;
+    }
+    one_worker().build().unwrap().run(|| {
+        let long = fiber::Builder::new().name("a long name ".repeat(100));
+        let event = ramie::sync::Event::new();
+        fiber::scope(|s| {
+            drop(long.spawn_scoped(s, || event.wait()).unwrap());
+            fiber::yield_now();
+            fiber::spawn(|| panic!("on purpose")).join().unwrap_err();
+            let error = inspect::write_trace().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            assert!(error.to_string().contains(directory().to_str().unwrap()), "{error}");
+            event.set();
+        });
+    });
+}
+
+/// Each may have one file, and those of processes that have ended count, too.
+#[test]
+fn processes_that_share_a_directory_keep_their_own_files() {
+    let name = "processes_that_share_a_directory_keep_their_own_files";
+    if is_child() {
+        let recorder = FlightRecorder::new(directory()).files(1);
+        let runtime = one_worker().flight_recorder(recorder).build().unwrap();
+        return runtime.run(|| {
+            while ramie::blocking(|| io::stdin().read(&mut [0]).unwrap()) > 0 {
+                eprintln!("wrote {}", inspect::write_trace().unwrap().display());
+            }
+        });
+    }
+    let folder = Folder::new();
+    let variables = [(VARIABLE, folder.0.to_str().unwrap())];
+    let [mut long, mut short] = [(); 2].map(|()| Program::start_with(name, &variables));
+    let write = |program: &mut Program| {
+        program.write(b".");
+        let line = program.read_to("wrote ");
+        PathBuf::from(line.trim_end().rsplit_once("wrote ").unwrap().1)
+    };
+    let first = write(&mut long);
+    let others = [(); 3].map(|()| write(&mut short));
+    assert!(first.exists() && others[2].exists());
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2);
+    short.end();
+    let last = write(&mut long);
+    assert!(last.exists() && !first.exists());
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    long.end();
 }
 
 #[test]

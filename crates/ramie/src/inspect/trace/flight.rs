@@ -60,7 +60,7 @@ static NEXT_FILE: AtomicU64 = AtomicU64::new(1);
 /// it. If no file can be made in the directory when the runtime starts, a warning goes to stderr
 /// and to the log, and nothing is recorded.
 /// For one kind of trouble there is at most one file in 10 seconds, and the directory has
-/// [`files`](FlightRecorder::files) of them at most.
+/// [`files`](FlightRecorder::files) of them at most for each process that runs.
 ///
 /// [`Builder::flight_recorder`]: crate::Builder::flight_recorder
 ///
@@ -95,8 +95,9 @@ impl FlightRecorder {
         self
     }
 
-    /// Sets the most traces in the directory, 1 to 1,000; 16 by default. The oldest are removed,
-    /// also those of other processes of the same user.
+    /// Sets the most traces of this process in the directory, 1 to 1,000; 16 by default. The oldest
+    /// are removed. Traces of processes of the same user that have ended count, too; those of
+    /// processes that run do not, and are left alone.
     pub fn files(mut self, files: usize) -> Self {
         self.files = files;
         self
@@ -243,19 +244,19 @@ impl FlightState {
 
     fn write(&self, why: &str) -> io::Result<PathBuf> {
         let _one_at_a_time = self.is_writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (path, file) = files::create(&self.options.directory, self.options.files, &NEXT_FILE)?;
-        let mut file = BufWriter::new(file);
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mut sink = |bytes: &[u8]| file.write_all(bytes).map_err(named);
+        let file = files::create(&self.options.directory, self.options.files, &NEXT_FILE)?;
+        let mut writer = BufWriter::new(&file.file);
+        let named = |error: io::Error| file.explain(&error);
+        let mut sink = |bytes: &[u8]| writer.write_all(bytes).map_err(named);
         let sink: Sink<'_> = &mut sink;
         let mut gatherer =
             Gatherer::begin(&self.recording, why, FirstEvent::Oldest, u64::MAX, sink)?;
         gatherer.step(sink)?;
         gatherer.describe_strands(|| self.is_over.load(Ordering::SeqCst), sink)?;
         gatherer.end(sink)?;
-        file.flush().map_err(named)?;
-        Ok(path)
+        writer.flush().map_err(named)?;
+        drop(writer);
+        Ok(file.keep())
     }
 }
 
