@@ -26,19 +26,17 @@ pub(crate) struct TraceArguments {
     #[arg(value_name = "PID|FILE", value_parser = target, allow_negative_numbers = true)]
     pub(crate) target: TraceTarget,
 
-    /// How long to record, in seconds, 600 at most
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
-    #[arg(allow_negative_numbers = true)]
-    pub(crate) seconds: u32,
+    /// How long to record the process, in seconds, 600 at most [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) seconds: Option<u32>,
 
     /// File to write [default: ./ramie-PID.pftrace, or the name of FILE with this ending]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How long the process may take to begin its answer, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "15")]
-    #[arg(allow_negative_numbers = true)]
-    pub(crate) timeout: u32,
+    /// How long the process may take to begin its answer, in seconds [default: 15]
+    #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, allow_negative_numbers = true)]
+    pub(crate) timeout: Option<u32>,
 }
 
 const TRACE_EXAMPLES: &str = "\

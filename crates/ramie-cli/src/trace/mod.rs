@@ -27,16 +27,23 @@ use crate::{
     output,
 };
 
+/// The defaults of `--seconds` and `--timeout`.
+const SECONDS: u32 = 5;
+const TIMEOUT_S: u32 = 15;
 /// Where traces can be looked at.
 const VIEWER: &str = "https://ui.perfetto.dev";
 
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
+    refuse_options_for_a_process(arguments)?;
     let output = output_of(arguments);
     refuse_source(arguments, &output)?;
     // Before the process is asked, so that no trace is lost.
     let file = NewFile::create(&output)?;
     let bytes = match &arguments.target {
-        TraceTarget::Process(pid) => ask::ask(*pid, arguments.seconds, arguments.timeout),
+        TraceTarget::Process(pid) => {
+            let seconds = arguments.seconds.unwrap_or(SECONDS);
+            ask::ask(*pid, seconds, arguments.timeout.unwrap_or(TIMEOUT_S))
+        }
         TraceTarget::File(path) => read(path),
     }?;
     let trace = parse(&bytes, arguments)?;
@@ -50,6 +57,20 @@ fn output_of(arguments: &TraceArguments) -> PathBuf {
         (Some(output), _) => output.clone(),
         (None, TraceTarget::Process(pid)) => PathBuf::from(format!("ramie-{pid}.pftrace")),
         (None, TraceTarget::File(path)) => path.with_extension("pftrace"),
+    }
+}
+
+/// Refuses options that would be ignored, because a file is converted whole.
+fn refuse_options_for_a_process(arguments: &TraceArguments) -> Result<(), Failure> {
+    let TraceTarget::File(path) = &arguments.target else { return Ok(()) };
+    let given = [("--seconds", arguments.seconds), ("--timeout", arguments.timeout)];
+    match given.iter().find(|(_, value)| value.is_some()) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::usage(format!(
+            "{option} is for a process, and `{}` is a file, which is converted whole; omit \
+             {option}, or give the id of a process",
+            path.display()
+        ))),
     }
 }
 
