@@ -1,17 +1,18 @@
 //! Limits the number of reports: a closure that stalls its worker again and again is reported once
-//! in a while.
+//! in a while. The same closure that was spawned at another place counts as another one.
 
 use std::{collections::HashMap, mem, time::Duration};
 
 use super::{report::StallCause, suspicion::Now};
+use crate::core::worker::RunningFiber;
 
 /// The time in which one place is reported once.
 const QUIET: Duration = Duration::from_secs(10);
-/// The most places that are remembered; there are as many as a program has closures that stall.
+/// The most places that are remembered; there are as many as a program has spawns that stall.
 const MOST: usize = 1024;
 
-/// A closure, and the way in which it stalls its worker.
-type StallPlace = (&'static str, mem::Discriminant<StallCause>);
+/// A closure, the place of its spawn, and the way in which it stalls its worker.
+type StallPlace = (&'static str, usize, mem::Discriminant<StallCause>);
 
 /// The places that were reported.
 #[derive(Default)]
@@ -21,15 +22,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Whether a stall of that closure is to be reported now, with the number of stalls that were
-    /// not.
+    /// Whether a stall of that fiber is to be reported now, with the number of stalls that were not.
     pub(super) fn admit(
         &mut self,
         now: Now,
-        closure: &'static str,
+        fiber: &RunningFiber,
         cause: &StallCause,
     ) -> Option<u32> {
-        let place = (closure, mem::discriminant(cause));
+        let place = (fiber.closure, fiber.spawn_place, mem::discriminant(cause));
         if let Some((last, unreported)) = self.reported.get_mut(&place) {
             if now.saturating_sub(*last) < QUIET {
                 *unreported = unreported.saturating_add(1);
@@ -50,13 +50,19 @@ impl Places {
 mod tests {
     use super::*;
 
+    fn fiber(closure: &'static str, spawn_place: usize) -> RunningFiber {
+        let label = format!("fiber '{closure}'");
+        RunningFiber { label, closure, is_in_no_switch: false, spawn_place, stack: 0 }
+    }
+
     #[test]
     fn a_place_is_reported_once_in_ten_seconds() {
         let mut places = Places::default();
         let (call, fault) = (StallCause::SystemCall("read".to_owned()), StallCause::PageFault);
-        let mut admit = |second, closure, cause: &StallCause| {
-            places.admit(Duration::from_secs(second), closure, cause)
+        let mut admit_from = |second, closure, spawn_place, cause: &StallCause| {
+            places.admit(Duration::from_secs(second), &fiber(closure, spawn_place), cause)
         };
+        let mut admit = |second, closure, cause: &_| admit_from(second, closure, 1, cause);
         assert_eq!(admit(100, "a", &call), Some(0));
         assert_eq!(admit(101, "a", &call), None);
         assert_eq!(admit(101, "a", &StallCause::SystemCall("write".to_owned())), None);
@@ -66,6 +72,9 @@ mod tests {
         assert_eq!(admit(109, "a", &call), None);
         assert_eq!(admit(110, "a", &call), Some(3));
         assert_eq!(admit(121, "a", &call), Some(0));
+        // Spawned elsewhere.
+        assert_eq!(admit_from(122, "a", 2, &call), Some(0));
+        assert_eq!(admit_from(123, "a", 2, &call), None);
     }
 
     #[test]
@@ -73,7 +82,10 @@ mod tests {
         let mut places = Places::default();
         for n in 0..2 * MOST {
             let closure: &'static str = n.to_string().leak();
-            assert_eq!(places.admit(Duration::ZERO, closure, &StallCause::PageFault), Some(0));
+            assert_eq!(
+                places.admit(Duration::ZERO, &fiber(closure, 1), &StallCause::PageFault),
+                Some(0)
+            );
         }
         assert!(places.reported.len() <= MOST);
     }

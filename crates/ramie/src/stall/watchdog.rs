@@ -385,7 +385,7 @@ impl WatchedWorker {
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
                     }
-                    let unreported = places.admit(now, fiber.closure, &cause);
+                    let unreported = places.admit(now, &fiber, &cause);
                     self.suspicion.note_known(computes, unreported.is_some());
                     let unreported = unreported?;
                     self.reported.clone_from(&fiber.label);

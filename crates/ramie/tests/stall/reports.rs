@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -174,6 +174,27 @@ fn a_name_does_not_control_the_terminal() {
         named.spawn(hog).unwrap().join().unwrap();
     });
     assert_eq!(found.0.lock().unwrap()[0].fiber(), "fiber '\\u{1b}[2J\\n\\u{202e}'");
+}
+
+/// The closures have the same type, so only the place of the spawn differs.
+#[test]
+fn the_same_function_is_reported_again_if_it_was_spawned_elsewhere() {
+    fn hog(found: &Found, stalls: usize) -> impl FnOnce() + Send + 'static {
+        let found = found.clone();
+        let start = Instant::now();
+        // Sooner than the same place would be reported again.
+        let is_in_time = move || start.elapsed() < 100 * FIFTY;
+        move || while found.0.lock().unwrap().len() < stalls && is_in_time() {}
+    }
+    let _limit = Limit::of_this_test();
+    let found = Found::default();
+    found.builder().workers(1).build().unwrap().run(|| {
+        fiber::spawn(hog(&found, 1)).join().unwrap();
+        fiber::spawn(hog(&found, 2)).join().unwrap();
+    });
+    let stalls = found.0.lock().unwrap();
+    assert_eq!(stalls.len(), 2, "{stalls:?}");
+    assert_eq!(stalls[0].closure(), stalls[1].closure());
 }
 
 /// By default the report goes to stderr, once for each stall, with its end.

@@ -111,6 +111,7 @@ impl FiberStack {
     /// record.
     pub(crate) const HEADER_OFFSET: usize = mem::offset_of!(FiberStack, header);
     pub(crate) const RECORD_OFFSET: usize = mem::offset_of!(FiberStack, record);
+    pub(super) const SPAWNED_AT_OFFSET: usize = mem::offset_of!(FiberStack, spawned_at);
     /// Where a debugger finds the coroutine, with its saved stack pointer, and the size.
     pub(crate) const COROUTINE_OFFSET: usize = mem::offset_of!(FiberStack, coroutine);
     pub(crate) const COROUTINE_BYTES: usize = size_of::<Coroutine>();

@@ -57,6 +57,9 @@ pub(crate) struct RunningFiber {
     /// The name of the type of its closure; empty if it has none of its own.
     pub(crate) closure: &'static str,
     pub(crate) is_in_no_switch: bool,
+    /// The place of its spawn: the address of a location, which tells places apart. It is not
+    /// looked into, because only the worker knows whether the copied word is one.
+    pub(crate) spawn_place: usize,
     /// The address of its [`FiberStack`], at which its frames end.
     pub(crate) stack: usize,
 }
@@ -117,8 +120,9 @@ impl WorkerView {
         let (stack, is_in_no_switch) = self.running_stack()?;
         let header = header_of(stack)?;
         let (label, closure) = (label_of(header)?, header.closure_name());
+        let spawn_place = copy_word(stack + FiberStack::SPAWNED_AT_OFFSET)?;
         let is_same = self.turn() == turn;
-        is_same.then_some(RunningFiber { label, closure, is_in_no_switch, stack })
+        is_same.then_some(RunningFiber { label, closure, is_in_no_switch, spawn_place, stack })
     }
 
     fn running_stack(&self) -> Option<(usize, bool)> {
