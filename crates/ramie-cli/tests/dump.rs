@@ -64,6 +64,13 @@ fn a_server_is_listed_and_dumped() {
     assert!(printed.contains("calls, the innermost first:"), "{printed}");
     assert!(printed.contains("ramie::serve::"), "{printed}");
 
+    let mut by_name = ramie_in(&folder, &format!("dump {pid} --name"));
+    by_name.arg("mai");
+    let printed = text(&output(by_name).stdout);
+    assert_eq!(printed.matches("spawned at ").count(), 1, "{printed}");
+    assert!(printed.contains("with other names left out"), "{printed}");
+    assert!(printed.contains("fiber 'main' (1.1) waits for"), "{printed}");
+
     let list = text(&output(ramie_in(&folder, "dump")).stdout);
     let is_row = |row: &&str| row.trim_start().starts_with(&format!("{pid} "));
     let row = list.lines().find(is_row).expect(&list);
@@ -296,6 +303,8 @@ fn wrong_arguments_are_refused() {
     wrong("dump -1", &["invalid value `-1` for PID"]);
     wrong("dump 0", &["invalid value `0` for PID", "1 or more"]);
     wrong("dump 1 2", &["unknown argument 2"]);
+    wrong("dump --name main", &["missing", "PID"]);
+    wrong(&format!("dump 1 --name {}", "x".repeat(257)), &["for --name", "at most 256 bytes"]);
     wrong("dump 1 --timeout 0", &["invalid value `0` for --timeout"]);
 }
 

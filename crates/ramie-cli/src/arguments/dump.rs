@@ -26,10 +26,28 @@ pub(crate) struct DumpArguments {
     #[arg(long, requires = "pid")]
     pub(crate) backtraces: bool,
 
+    /// Only strands whose names contain this text, and the strands that opened the scopes around
+    /// them
+    #[arg(long, value_name = "TEXT", value_parser = name, requires = "pid")]
+    pub(crate) name: Option<String>,
+
     /// How long the process may take to begin its answer, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = count::<u32>, default_value = "15")]
     #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: u32,
+}
+
+/// The most bytes of a name that processes compare.
+const MOST_NAME: usize = 256;
+
+/// A part of a name, which goes into a request of one line.
+fn name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("expected a part of a name".to_owned()),
+        _ if text.contains('\n') => Err("expected a text without a line break".to_owned()),
+        _ if text.len() > MOST_NAME => Err(format!("too long; expected at most {MOST_NAME} bytes")),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 const DUMP_EXAMPLES: &str = "\
@@ -38,6 +56,7 @@ Examples:
   ramie dump                               its PID
   ramie dump $!                            its workers and strands
   ramie dump --backtraces $!               and the calls in which each fiber is
+  ramie dump --name 'client 7' $!          those of one client
   ramie dump --json $! | jq '.strands[] | select(.state == \"waiting\") | .wait.purpose'
 
 Exit codes: 0 success, 1 no dump or not all of it, 2 invalid command line.";

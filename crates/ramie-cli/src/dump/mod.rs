@@ -31,7 +31,9 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<(), Failure> {
         Some(pid) => {
             let form = if arguments.json { "json" } else { "text" };
             let calls = if arguments.backtraces { " backtraces" } else { "" };
-            ask(pid, &format!("dump {form}{calls}"), arguments.json, arguments.timeout)
+            let name = arguments.name.as_ref().map(|name| format!(" name {name}"));
+            let request = format!("dump {form}{calls}{}", name.unwrap_or_default());
+            ask(pid, &request, arguments.json, arguments.timeout)
         }
     }
 }

@@ -13,6 +13,9 @@ pub(super) struct SummaryAnswer {
     pub(super) places: Vec<AnsweredPlace>,
     pub(super) waiting_elsewhere: u64,
     pub(super) slowest: Vec<AnsweredStrand>,
+    /// An older process does not have it.
+    #[serde(default)]
+    pub(super) awaited: Vec<AnsweredName>,
     pub(super) stalls: Vec<AnsweredStall>,
     pub(super) spawned: u64,
     pub(super) ended: u64,
@@ -61,6 +64,13 @@ pub(super) struct AnsweredStrand {
     pub(super) name: Option<String>,
     pub(super) worker: Option<usize>,
     pub(super) wait: Option<Wait>,
+}
+
+/// The name of a strand that is awaited.
+#[derive(Deserialize, Debug)]
+pub(super) struct AnsweredName {
+    pub(super) id: String,
+    pub(super) name: String,
 }
 
 #[derive(Deserialize, Debug)]

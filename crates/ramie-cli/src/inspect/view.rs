@@ -174,8 +174,10 @@ fn wait_row(strand: &AnsweredStrand, answer: &SummaryAnswer) -> Option<WaitRow> 
 fn text_of(wait: &Wait, answer: &SummaryAnswer) -> String {
     let purpose = &wait.purpose;
     let strand = |id: &String| {
-        let named = answer.slowest.iter().find(|strand| strand.id == *id);
-        match named.and_then(|strand| strand.name.as_ref()) {
+        let slowest = answer.slowest.iter().find(|strand| strand.id == *id);
+        let awaited = || answer.awaited.iter().find(|strand| strand.id == *id);
+        let name = slowest.and_then(|strand| strand.name.as_ref());
+        match name.or_else(|| Some(&awaited()?.name)) {
             Some(name) => format!("'{name}' ({id})"),
             None => format!("strand {id}"),
         }
@@ -241,6 +243,7 @@ mod tests {
             "process": 4711, "at_us": at_us, "workers": workers, "waiting_elsewhere": 0,
             "states": { "not_started": 0, "running": 1, "runnable": 1, "waiting": 2 },
             "places": [], "slowest": slowest, "stalls": [],
+            "awaited": [{ "id": "98.1", "name": "holder\u{1b}" }],
             "spawned": at_us / 1000, "ended": 0, "resumed": at_us / 10, "took_ms": 1,
         });
         serde_json::from_value(json).unwrap()
@@ -270,6 +273,7 @@ mod tests {
             json!({ "kind": "channel", "address": 255 }),
             json!({ "kind": "select", "arms": 4 }),
             json!({ "kind": "strand", "id": "99.1" }),
+            json!({ "kind": "strand", "id": "98.1" }),
             json!({ "kind": "of the future", "depth": 1 }),
         ];
         let view = ProcessView::of(&answer(1, vec![worker(0)], &targets), None);
@@ -282,6 +286,7 @@ mod tests {
             "a thing (0xff)",
             "a thing (4 arms)",
             "a thing: strand 99.1",
+            "a thing: 'holder\\u{1b}' (98.1)",
             "a thing",
         ];
         assert_eq!(texts, expected);

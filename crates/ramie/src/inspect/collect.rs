@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     Backtrace, DumpOptions,
+    awaited::awaited_by,
     dump::{
         CancelDump, Dump, StackDump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump,
         WorkerStatus,
@@ -32,11 +33,34 @@ const STRIDE: usize = 512;
 #[track_caller]
 pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dump {
     let start = Instant::now();
-    let mut workers = worker::survey(options.question(), options.limit, &is_unwanted);
+    let mut turn = AskersTurn::begin();
+    let (mut dump, mut known) = of_all(options, &is_unwanted, &mut turn);
+    if let Some(text) = &options.name {
+        dump.keep_named(text, &mut turn);
+        known = dump.ids();
+        if options.has_frames() {
+            // Only now, because the stacks of others would fill the room.
+            let question = Question::FramesOf(known.clone());
+            let workers = worker::survey(question, options.limit, &is_unwanted);
+            dump.add_backtraces(&workers, &mut turn);
+        }
+    }
+    dump.awaited = awaited_by(&dump.strands, known, &mut turn);
+    dump.took = start.elapsed();
+    dump
+}
+
+/// A dump of the strands, and their ids.
+#[track_caller]
+fn of_all(
+    options: &DumpOptions,
+    is_unwanted: &impl Fn() -> bool,
+    turn: &mut AskersTurn,
+) -> (Dump, IdSet) {
+    let mut workers = worker::survey(options.question(), options.limit, is_unwanted);
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
     let mut dump = Dump::default();
-    let mut turn = AskersTurn::begin();
     for (place, mut worker) in workers.into_iter().enumerate() {
         let strands = std::mem::take(&mut worker.strands);
         let is_root_known = strands.iter().any(|strand| strand.id.as_u64() == worker.root);
@@ -57,19 +81,21 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
         }
         dump.workers.push(of_worker(worker));
     }
-    add_unstarted(&mut dump, &mut turn, options);
-    dump.took = start.elapsed();
-    dump
+    let known = add_unstarted(&mut dump, turn, options);
+    (dump, known)
 }
 
 impl DumpOptions {
     fn question(&self) -> Question {
-        let has_frames = self.has_backtraces && unwind::IS_AVAILABLE;
         match self.only {
             Some(id) => Question::FramesOf(IdSet::from_iter([id])),
-            None if has_frames => Question::Frames,
+            None if self.has_frames() && self.name.is_none() => Question::Frames,
             None => Question::Strands,
         }
+    }
+
+    fn has_frames(&self) -> bool {
+        self.has_backtraces && unwind::IS_AVAILABLE
     }
 
     fn is_wanted(&self, id: u64) -> bool {
@@ -128,20 +154,22 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
     }
 }
 
-fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn, options: &DumpOptions) {
-    let mut started = IdSet::with_capacity_and_hasher(dump.strands.len(), Default::default());
+/// Adds the strands that have not started; returns the ids of all strands.
+fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn, options: &DumpOptions) -> IdSet {
+    let mut known = IdSet::with_capacity_and_hasher(dump.strands.len(), Default::default());
     for strands in dump.strands.chunks(STRIDE) {
         turn.yield_if_long();
-        started.extend(strands.iter().map(|strand| strand.id));
+        known.extend(strands.iter().map(|strand| strand.id));
     }
     let add = |id: FiberId, location: &'static Location<'static>| {
-        if !started.contains(&id) && options.is_wanted(id.as_u64()) {
+        if options.is_wanted(id.as_u64()) && known.insert(id) {
             let spawned_at = Some(location.into());
             let strand = empty(id, StrandState::NotStarted);
             dump.strands.push(StrandDump { spawned_at, ..strand });
         }
     };
     visit_unstarted(|| turn.yield_if_long(), add);
+    known
 }
 
 pub(super) fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {

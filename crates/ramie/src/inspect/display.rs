@@ -7,7 +7,8 @@ use ramie_driver::visible;
 use super::{
     descriptor::name_of,
     dump::{
-        CancelDump, Dump, StrandDump, StrandState, WaitDump, WaitTarget, WorkerDump, WorkerStatus,
+        CancelDump, Dump, StrandDump, StrandName, StrandState, WaitDump, WaitTarget, WorkerDump,
+        WorkerStatus,
     },
 };
 use crate::{core::strand::IdMap, fiber::FiberId};
@@ -31,6 +32,9 @@ impl fmt::Display for Dump {
         if self.backtraces_left_out > 0 {
             let fibers = Quantified(self.backtraces_left_out, "fiber");
             writeln!(f, "{fibers} without a backtrace, because 64 MiB of stacks were copied")?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "{} with other names left out", Quantified(self.left_out, "strand"))?;
         }
         StrandTree::new(self).write(f)
     }
@@ -69,6 +73,7 @@ const MOST_MEASURED: usize = 10_000;
 struct StrandTree<'a> {
     dump: &'a Dump,
     places: IdMap<usize>,
+    awaited: IdMap<&'a StrandName>,
     /// The place of each strand's parent, of its first child, and of its parent's next child.
     parents: Vec<Option<usize>>,
     first_children: Vec<Option<usize>>,
@@ -93,7 +98,8 @@ impl<'a> StrandTree<'a> {
                 next_siblings[place] = first_children[parent].replace(place);
             }
         }
-        StrandTree { dump, places, parents, first_children, next_siblings }
+        let awaited = dump.awaited.iter().map(|strand| (strand.id, strand)).collect();
+        StrandTree { dump, places, awaited, parents, first_children, next_siblings }
     }
 
     /// Writes each strand once, under its parent if that is known. Not recursive, because scopes
@@ -122,8 +128,11 @@ impl<'a> StrandTree<'a> {
 
     fn name_of(&self, id: &FiberId) -> String {
         match self.places.get(id) {
-            Some(place) => Label(&self.dump.strands[*place]).to_string(),
-            None => format!("strand {id}, which is not in this dump"),
+            Some(place) => Label::of(&self.dump.strands[*place]).to_string(),
+            None => match self.awaited.get(id) {
+                Some(strand) => format!("{}, which is not in this dump", Label::named(strand)),
+                None => format!("strand {id}, which is not in this dump"),
+            },
         }
     }
 
@@ -134,7 +143,7 @@ impl<'a> StrandTree<'a> {
         depth: usize,
     ) -> fmt::Result {
         let indent = &INDENTS[..2 * depth.min(MOST_INDENTS)];
-        write!(f, "\n{indent}{}", Label(strand))?;
+        write!(f, "\n{indent}{}", Label::of(strand))?;
         match (strand.state, &strand.wait) {
             (StrandState::Waiting, Some(wait)) => {
                 f.write_str(" waits for ")?;
@@ -237,14 +246,27 @@ pub(super) fn write_purpose(
 }
 
 /// A strand, as texts name it.
-pub(super) struct Label<'a>(pub(super) &'a StrandDump);
+pub(super) struct Label<'a> {
+    id: FiberId,
+    name: Option<&'a str>,
+}
+
+impl<'a> Label<'a> {
+    pub(super) fn of(strand: &'a StrandDump) -> Self {
+        Label { id: strand.id, name: strand.name.as_deref() }
+    }
+
+    pub(super) fn named(strand: &'a StrandName) -> Self {
+        Label { id: strand.id, name: Some(&strand.name) }
+    }
+}
 
 impl fmt::Display for Label<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let noun = if self.0.id.is_thread() { "thread" } else { "fiber" };
-        match &self.0.name {
-            Some(name) => write!(f, "{noun} '{}' ({})", visible::line(name), self.0.id),
-            None => write!(f, "{noun} {}", self.0.id),
+        let noun = if self.id.is_thread() { "thread" } else { "fiber" };
+        match self.name {
+            Some(name) => write!(f, "{noun} '{}' ({})", visible::line(name), self.id),
+            None => write!(f, "{noun} {}", self.id),
         }
     }
 }

@@ -20,6 +20,11 @@ pub struct Dump {
     /// The number of suspended fibers without a backtrace, because the stacks of others have filled
     /// the 64 MiB that a dump may copy.
     pub backtraces_left_out: u64,
+    /// The number of strands that were left out, because neither their names nor those of their
+    /// descendants contain the text of [`DumpOptions::name`](super::DumpOptions::name).
+    pub left_out: u64,
+    /// The names of strands that hold locks or are joined, and that are not in the dump.
+    pub awaited: Vec<StrandName>,
     /// How long the dump took.
     #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "ms"))]
     pub took: Duration,
@@ -90,6 +95,17 @@ pub struct StrandDump {
     /// The calls of a fiber that is suspended, if they were asked for
     /// ([`DumpOptions::backtraces`](super::DumpOptions::backtraces)).
     pub backtrace: Option<Backtrace>,
+}
+
+/// A strand that has a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+#[non_exhaustive]
+pub struct StrandName {
+    /// The id of the strand.
+    pub id: FiberId,
+    /// Its name, of which 256 bytes at most are given.
+    pub name: String,
 }
 
 /// What a strand does.

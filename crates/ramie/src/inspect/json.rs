@@ -9,8 +9,8 @@ use std::{
 use super::{
     BacktraceFrame, StallSummary, StateCounts, Summary, WaitPlace, WorkerSummary,
     dump::{
-        CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
-        WorkerDump, WorkerStatus,
+        CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandName, StrandState, WaitDump,
+        WaitTarget, WorkerDump, WorkerStatus,
     },
 };
 
@@ -27,6 +27,8 @@ impl Dump {
             object.list("workers", &self.workers, worker);
             object.list("strands", &self.strands, strand);
             object.number("backtraces_left_out", Some(self.backtraces_left_out));
+            object.number("left_out", Some(self.left_out));
+            object.list("awaited", &self.awaited, awaited);
             object.ms("took_ms", Some(self.took));
         });
         out
@@ -47,6 +49,7 @@ impl Summary {
             object.list("places", &self.places, place);
             object.number("waiting_elsewhere", Some(self.waiting_elsewhere));
             object.list("slowest", &self.slowest, strand);
+            object.list("awaited", &self.awaited, awaited);
             object.list("stalls", &self.stalls, stall);
             object.number("spawned", Some(self.spawned));
             object.number("ended", Some(self.ended));
@@ -257,6 +260,11 @@ fn strand(object: &mut Object<'_>, strand: &StrandDump) {
         Some(backtrace) => object.list("backtrace", &backtrace.frames(), frame),
         None => object.number("backtrace", None::<u8>),
     }
+}
+
+fn awaited(object: &mut Object<'_>, strand: &StrandName) {
+    object.id("id", Some(strand.id));
+    object.text("name", Some(&strand.name));
 }
 
 fn frame(object: &mut Object<'_>, frame: &BacktraceFrame) {

@@ -16,7 +16,7 @@
 //!
 //! Other programs may ask, too. The request is the line `dump text`, `dump json`, `summary text`,
 //! `summary json` or `metrics`; `dump text backtraces` and `dump json backtraces` add the calls of
-//! each suspended fiber; `strand text 12.1` and `strand json 12.1` ask for a dump of this strand
+//! each suspended fiber, and a further `name TEXT` limits the dump ([`DumpOptions::name`]); `strand text 12.1` and `strand json 12.1` ask for a dump of this strand
 //! alone, with its calls. The answer is the line `ok LENGTH`, followed by as many bytes, or the
 //! line `error` with a reason. A request must come within 2 s. The answer must be taken within
 //! 60 s, without a pause of 5 s.
@@ -58,11 +58,13 @@
 //! reads once in 61 switches. So they are accurate to about 10 ms if fibers suspend often. If
 //! fibers run for long between two waits, a wait may seem longer by up to 61 of these runs.
 
+mod awaited;
 mod collect;
 mod descriptor;
 mod display;
 mod dump;
 mod json;
+mod named;
 mod option;
 mod per_process;
 mod quit;
@@ -77,8 +79,8 @@ mod trace;
 use std::time::Duration;
 
 pub use self::dump::{
-    CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandState, WaitDump, WaitTarget,
-    WorkerDump, WorkerStatus,
+    CancelDump, Dump, SourceLocation, StackDump, StrandDump, StrandName, StrandState, WaitDump,
+    WaitTarget, WorkerDump, WorkerStatus,
 };
 pub(crate) use self::{
     option::{InspectChoices, InspectOptions},
@@ -102,11 +104,12 @@ pub struct DumpOptions {
     limit: Duration,
     has_backtraces: bool,
     only: Option<FiberId>,
+    name: Option<String>,
 }
 
 impl Default for DumpOptions {
     fn default() -> Self {
-        DumpOptions { limit: Duration::from_secs(5), has_backtraces: false, only: None }
+        DumpOptions { limit: Duration::from_secs(5), has_backtraces: false, only: None, name: None }
     }
 }
 
@@ -136,6 +139,33 @@ impl DumpOptions {
     /// takes a fraction of the time of a whole dump.
     pub fn only(mut self, strand: FiberId) -> Self {
         self.only = Some(strand);
+        self
+    }
+
+    /// Limits the dump to the strands whose names contain this text, and their ancestors: the
+    /// strands that opened the scopes around them. [`Dump::left_out`] is the number of the others.
+    /// It takes as long as a whole dump.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{fiber, inspect::DumpOptions, sync::Event};
+    ///
+    /// ramie::run(|| {
+    ///     let event = Event::new();
+    ///     let name = |name: &str| fiber::Builder::new().name(name.to_owned());
+    ///     let dump = fiber::scope(|s| {
+    ///         name("client 1").spawn_scoped(s, || event.wait()).unwrap();
+    ///         name("cleaner").spawn_scoped(s, || event.wait()).unwrap();
+    ///         let dump = DumpOptions::new().name("client").dump();
+    ///         event.set();
+    ///         dump
+    ///     });
+    ///     let has = |name| dump.strands.iter().any(|strand| strand.name.as_deref() == Some(name));
+    ///     assert!(has("client 1") && !has("cleaner"));
+    /// });
+    /// ```
+    pub fn name(mut self, text: impl Into<String>) -> Self {
+        self.name = Some(text.into());
         self
     }
 

@@ -4,8 +4,8 @@
 //! asks for it starts it, all runtimes share it, and it ends with the last of them.
 //!
 //! # Protocol on the socket
-//! The client sends one line: `dump text`, `dump json`, each of them also with `backtraces` as a
-//! third word, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
+//! The client sends one line: `dump text`, `dump json`, each of them also followed by `backtraces`,
+//! and then by `name TEXT`, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
 //! The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line
 //! break, and closes the connection. So a client notices an answer that was cut off. The request
 //! `trace SECONDS` is answered by `ok trace`, a line break and a trace ([`trace`](super::trace)),
@@ -57,10 +57,10 @@ use crate::{core::strand, metrics, unwind};
 /// How long the thread waits for a request.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// The most bytes of a request, its line break included.
-const MAX_REQUEST: usize = 64;
+const MAX_REQUEST: usize = 512;
 const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
-    followed by backtraces), summary text, summary json, strand text ID, strand json ID, metrics \
+    followed by backtraces, and then by name TEXT), summary text, summary json, strand text ID, strand json ID, metrics \
     or trace SECONDS (1 to 600)\n";
 const _: () = assert!(MOST_SECONDS == 600 && GRACE.as_secs() == 10);
 const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
@@ -211,13 +211,13 @@ impl ServerState {
             return begun.or_else(|why| send(client, format!("error {why}\n").as_bytes()));
         }
         let text = match &request[..] {
-            b"dump text" => self.dump().to_string(),
-            b"dump json" => json_of(self.dump()),
-            b"dump text backtraces" | b"dump json backtraces" if !unwind::IS_AVAILABLE => {
-                return send(client, NO_BACKTRACES);
-            }
-            b"dump text backtraces" => self.dump_with_backtraces().to_string(),
-            b"dump json backtraces" => json_of(self.dump_with_backtraces()),
+            [b'd', b'u', b'm', b'p', b' ', rest @ ..] => match DumpRequest::parse(rest) {
+                None => return send(client, UNKNOWN_REQUEST),
+                Some(dump) if dump.has_backtraces && !unwind::IS_AVAILABLE => {
+                    return send(client, NO_BACKTRACES);
+                }
+                Some(dump) => dump.answer(|| self.is_over()),
+            },
             b"summary text" => self.summary().to_string(),
             b"summary json" => self.summary().to_json() + "\n",
             [b's', b't', b'r', b'a', b'n', b'd', b' ', rest @ ..] => match self.strand(rest) {
@@ -232,10 +232,6 @@ impl ServerState {
         }
         send(client, format!("ok {}\n", text.len()).as_bytes())?;
         send(client, text.as_bytes())
-    }
-
-    fn dump(&self) -> Dump {
-        collect::dump(&DumpOptions::new().limit(SILENCE), || self.is_over())
     }
 
     fn summary(&self) -> Summary {
@@ -255,10 +251,39 @@ impl ServerState {
             _ => None,
         }
     }
+}
 
-    fn dump_with_backtraces(&self) -> Dump {
-        let options = DumpOptions::new().limit(SILENCE).backtraces(true);
-        collect::dump(&options, || self.is_over())
+/// A request for a dump.
+struct DumpRequest<'a> {
+    is_json: bool,
+    has_backtraces: bool,
+    name: Option<&'a str>,
+}
+
+impl<'a> DumpRequest<'a> {
+    /// Parses what follows `dump `: `text` or `json`, then perhaps `backtraces`, then perhaps `name
+    /// TEXT`, whose text may contain spaces.
+    fn parse(rest: &'a [u8]) -> Option<Self> {
+        let rest = std::str::from_utf8(rest).ok()?;
+        let (form, rest) = rest.split_at_checked(4)?;
+        let is_json = ["text", "json"].iter().position(|known| *known == form)? == 1;
+        let without_backtraces = rest.strip_prefix(" backtraces");
+        let has_backtraces = without_backtraces.is_some();
+        let name = match without_backtraces.unwrap_or(rest) {
+            "" => None,
+            rest => Some(rest.strip_prefix(" name ")?),
+        };
+        Some(DumpRequest { is_json, has_backtraces, name })
+    }
+
+    fn answer(&self, is_unwanted: impl Fn() -> bool) -> String {
+        let options = DumpOptions::new().limit(SILENCE).backtraces(self.has_backtraces);
+        let options = match self.name {
+            Some(name) => options.name(name),
+            None => options,
+        };
+        let dump = collect::dump(&options, is_unwanted);
+        if self.is_json { json_of(dump) } else { dump.to_string() }
     }
 }
 

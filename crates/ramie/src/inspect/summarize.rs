@@ -10,6 +10,7 @@ use ramie_driver::sys::monotonic_ns;
 
 use super::{
     StateCounts, Summary, WaitPlace, WorkerSummary,
+    awaited::awaited_by,
     collect::{of_strand, status_of},
     descriptor::name_descriptors_of,
     stalls::recent_stalls,
@@ -57,6 +58,8 @@ pub(super) fn summary(is_unwanted: impl Fn() -> bool) -> Summary {
     visit_unstarted(|| turn.yield_if_long(), |_, _| summary.states.not_started += 1);
     summary.keep_slowest();
     summary.take_places(places);
+    let known = summary.slowest.iter().map(|strand| strand.id).collect();
+    summary.awaited = awaited_by(&summary.slowest, known, &mut turn);
     name_descriptors_of(&mut summary.slowest);
     summary.at = Duration::from_nanos(monotonic_ns());
     summary.took = start.elapsed();

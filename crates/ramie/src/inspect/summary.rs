@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
-use super::dump::{SourceLocation, StrandDump, WorkerStatus};
+use super::dump::{SourceLocation, StrandDump, StrandName, WorkerStatus};
 #[cfg(feature = "serde")]
 use super::dump::{maybe_ms, ms};
 
@@ -33,6 +33,9 @@ pub struct Summary {
     /// The strands that have waited longest, the longest wait first; 50 at most. The field
     /// [`StrandDump::worker`] is the place in [`workers`](Self::workers).
     pub slowest: Vec<StrandDump>,
+    /// The names of strands that hold locks or are joined, according to [`slowest`](Self::slowest),
+    /// and that are not in there.
+    pub awaited: Vec<StrandName>,
     /// The stalls that the watchdog has reported last, the newest first; 32 at most. They include
     /// those of runtimes that have ended.
     pub stalls: Vec<StallSummary>,

@@ -55,15 +55,17 @@ impl Summary {
         if self.slowest.is_empty() {
             return Ok(());
         }
-        let known = |id: &FiberId| match self.slowest.iter().find(|strand| strand.id == *id) {
-            Some(strand) => Label(strand).to_string(),
-            None => format!("strand {id}"),
+        let label = |id: &FiberId| {
+            let slowest = self.slowest.iter().find(|strand| strand.id == *id).map(Label::of);
+            let awaited = || self.awaited.iter().find(|s| s.id == *id).map(Label::named);
+            let label = slowest.or_else(awaited);
+            label.map_or_else(|| format!("strand {id}"), |label| label.to_string())
         };
         writeln!(f, "\nslowest waits:")?;
         for strand in &self.slowest {
             let Some(wait) = &strand.wait else { continue };
-            write!(f, "  {} waits for ", Label(strand))?;
-            write_purpose(f, wait, &known)?;
+            write!(f, "  {} waits for ", Label::of(strand))?;
+            write_purpose(f, wait, &label)?;
             write!(f, " since {}", Short(wait.since))?;
             writeln!(f, "\n      at {}", wait.location)?;
         }

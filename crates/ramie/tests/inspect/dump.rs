@@ -356,6 +356,52 @@ fn the_text_is_a_tree_and_names_what_is_waited_for() {
     });
 }
 
+/// With their ancestors, and the name of a strand that is left out and holds a lock.
+#[test]
+fn a_dump_by_name_has_these_strands_and_their_ancestors() {
+    common::one_worker().run(|| {
+        let (mutex, event) = (ramie::sync::Mutex::new(()), Event::new());
+        let (outer, wanted, other) = (unique("outer"), unique("wanted"), unique("other"));
+        let holds = || {
+            let _guard = mutex.lock().unwrap();
+            event.wait().unwrap();
+        };
+        let opens_a_scope = || {
+            fiber::scope(|s| {
+                s.spawn(|| event.wait());
+                spawned_in(s, &wanted, || drop(mutex.lock()));
+            });
+        };
+        fiber::scope(|s| {
+            let holder = spawned_in(s, &other, holds).fiber().id();
+            waiting(&other);
+            spawned_in(s, &outer, opens_a_scope);
+            waiting(&wanted);
+            // One that has not started, and does not while this strand keeps its worker.
+            let fresh = spawned_in(s, &format!("{wanted} fresh"), || ()).fiber().id();
+            let options = DumpOptions::new().name(&wanted);
+            let dump = ramie::no_switch(|| options.clone().backtraces(true).dump());
+            event.set();
+            let names: Vec<_> = dump.strands.iter().filter_map(|s| s.name.as_deref()).collect();
+            assert!([&outer, &wanted].iter().all(|name| names.contains(&&***name)), "{dump}");
+            assert!(!names.contains(&&*other) && dump.left_out >= 2, "{dump}");
+            let found = named(&dump, &wanted).unwrap();
+            assert_eq!(found.parent, Some(named(&dump, &outer).unwrap().id));
+            // `main`, or the root of the thread, has opened the outermost scope.
+            let root = named(&dump, &outer).unwrap().parent.unwrap();
+            assert_eq!(dump.strands.iter().filter(|strand| strand.id == root).count(), 1);
+            assert_eq!(dump.strands.len(), 4, "{dump}");
+            assert!(dump.strands.iter().any(|strand| strand.id == fresh), "{dump}");
+            let has_calls = cfg!(all(feature = "backtrace", target_arch = "x86_64"));
+            assert_eq!(found.backtrace.is_some(), has_calls);
+            let text = dump.to_string();
+            let held = format!("held by fiber '{other}' ({holder}), which is not in this dump");
+            assert!(text.contains(&held) && text.contains("with other names left out"), "{text}");
+            assert_eq!(options.name("no such name").dump().strands.len(), 0);
+        });
+    });
+}
+
 #[test]
 fn ages_follow_the_clock() {
     common::one_worker().run(|| {

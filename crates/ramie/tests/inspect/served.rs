@@ -153,6 +153,42 @@ fn a_dump_is_answered_as_text_and_as_json() {
 }
 
 #[test]
+fn a_dump_by_name_is_answered_as_text_and_as_json() {
+    if !is_child() {
+        alone("a_dump_by_name_is_answered_as_text_and_as_json", &[]);
+        return;
+    }
+    inspected().build().unwrap().run(|| {
+        let event = Event::new();
+        fiber::scope(|s| {
+            for name in ["client 1 of 2", "client 2 of 2", "backtraces"] {
+                let builder = fiber::Builder::new().name(name.to_owned());
+                builder.spawn_scoped(s, || event.wait().unwrap()).unwrap();
+            }
+            fiber::yield_now();
+            let answer = ask(b"dump text name client 1 of\n");
+            let text = body(&answer);
+            let has = |name: &str| text.contains(&format!("fiber '{name}'"));
+            assert!(has("client 1 of 2") && has("main") && !has("client 2 of 2"), "{text}");
+            let names_of = |answer: &str| {
+                let json: serde_json::Value = serde_json::from_str(body(answer)).unwrap();
+                let strands = json["strands"].as_array().unwrap();
+                let names = strands.iter().filter_map(|strand| strand["name"].as_str());
+                let mut names: Vec<_> = names.map(str::to_owned).collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names_of(&ask(b"dump json name backtraces\n")), ["backtraces", "main"]);
+            if cfg!(all(feature = "backtrace", target_arch = "x86_64")) {
+                let both = ask(b"dump json backtraces name backtraces\n");
+                assert_eq!(names_of(&both), ["backtraces", "main"]);
+            }
+            event.set();
+        });
+    });
+}
+
+#[test]
 fn a_summary_and_one_strand_are_answered_as_text_and_as_json() {
     if !is_child() {
         alone("a_summary_and_one_strand_are_answered_as_text_and_as_json", &[]);
@@ -358,7 +394,7 @@ fn garbage_is_refused() {
         for request in requests {
             let answer = ask(request);
             let expected = "error unknown request; expected dump text, dump json (each may be \
-                            followed by backtraces), summary text, summary json, strand text ID, \
+                            followed by backtraces, and then by name TEXT), summary text, summary json, strand text ID, \
                             strand json ID, metrics or trace SECONDS (1 to 600)\n";
             assert_eq!(answer, expected);
         }

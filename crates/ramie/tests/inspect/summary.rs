@@ -1,6 +1,10 @@
 //! Summaries: counts by state and by place, the slowest waits, stalls; and dumps of one strand.
 
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use ramie::{
     channel, fiber,
@@ -138,6 +142,39 @@ fn the_json_of_a_summary_parses_and_equals_that_of_serde() {
             let text = summary.to_string() + &inspect::dump().to_string();
             let controls = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
             assert!(!text.contains(controls) && text.contains("\\u{1b}[31m"), "{text}");
+        });
+    });
+}
+
+/// It is neither among the slowest waits nor in a dump of the other strand.
+#[test]
+fn the_holder_of_a_lock_is_named_also_while_it_runs() {
+    if !is_alone("the_holder_of_a_lock_is_named_also_while_it_runs") {
+        return;
+    }
+    common::one_worker().run(|| {
+        let (lock, is_over) = (Mutex::new(()), AtomicBool::new(false));
+        let holds = || {
+            let _guard = lock.lock().unwrap();
+            while !is_over.load(Ordering::SeqCst) {
+                fiber::yield_now();
+            }
+        };
+        fiber::scope(|s| {
+            let holder = spawned_in(s, "holder", holds).fiber().id();
+            fiber::yield_now();
+            spawned_in(s, "waiter", || drop(lock.lock().unwrap()));
+            let id = waiting("waiter").id;
+            let (summary, dump) = (inspect::summary(), DumpOptions::new().only(id).dump());
+            is_over.store(true, Ordering::SeqCst);
+            let text = format!("held by fiber 'holder' ({holder})");
+            assert!(summary.to_string().contains(&text), "{summary}");
+            assert!(dump.to_string().contains(&format!("{text}, which is not in")), "{dump}");
+            for json in [summary.to_json(), dump.to_json()] {
+                let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+                let expected = serde_json::json!({ "id": holder.to_string(), "name": "holder" });
+                assert_eq!(json["awaited"], serde_json::json!([expected]));
+            }
         });
     });
 }

@@ -32,4 +32,4 @@ pub(crate) use life::{
 pub(crate) use raised::{NoValue, Raised, catch_raised};
 pub(crate) use scope_data::ScopeData;
 pub(crate) use slab::{FreeList, find_header, free_without_worker, header_at};
-pub(crate) use unstarted::{find_by_text, visit_unstarted};
+pub(crate) use unstarted::{find_by_id, find_by_text, visit_unstarted};

@@ -1,10 +1,10 @@
-//! Strands found by their headers: those that were spawned and have not started, and one by the
-//! text of its id.
+//! Strands found by their headers: those that were spawned and have not started, and one by its id
+//! or by the text of that.
 
 use std::panic::Location;
 
 use super::{
-    FiberId, header_at,
+    FiberId, StrandHeader, header_at,
     id::THREAD_TAG,
     slab::{headers_in_use, is_in_use},
 };
@@ -27,6 +27,12 @@ pub(crate) fn visit_unstarted(
             visit(id, location);
         }
     }
+}
+
+/// Finds the header of a strand, unless the strand has ended and another one has the header.
+pub(crate) fn find_by_id(id: FiberId) -> Option<&'static StrandHeader> {
+    let header = is_in_use(id.index()).then(|| header_at(id.index()));
+    header.filter(|header| header.id() == id)
 }
 
 /// Finds the id that has this text, such as `12.1`. The strand may have ended.

@@ -110,7 +110,7 @@ pub(crate) use self::{
     thread_strands::{CountedThread, ThreadStrands},
     thread_waker::ThreadWaker,
     timers::WorkerTimers,
-    view::{ParkedFiber, RunningFiber, WorkerView},
+    view::{ParkedFiber, RunningFiber, WorkerView, name_of_strand},
     watched::{Turn, WatchdogRest},
     workers::Workers,
 };

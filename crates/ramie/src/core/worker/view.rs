@@ -26,7 +26,7 @@ use ramie_driver::sys::{copy_text, copy_value, copy_words};
 use super::{FiberStack, Shared, Turn, Worker, Workers, contexts::depth_in_copy};
 use crate::core::{
     primitive::{Ordering, fence},
-    strand::{self, SpawnAttributes, StrandHeader},
+    strand::{self, FiberId, SpawnAttributes, StrandHeader},
     wait::park::WaitRecord,
 };
 
@@ -186,14 +186,26 @@ fn header_of(stack: usize) -> Option<&'static StrandHeader> {
 
 /// What messages call the strand of a header that may be in use.
 fn label_of(header: &'static StrandHeader) -> Option<String> {
+    Some(strand::label_with(header, name_of(header)?.as_deref()))
+}
+
+/// The name of a strand, from any thread; `None` if it has none, or has ended.
+pub(crate) fn name_of_strand(id: FiberId) -> Option<String> {
+    let header = strand::find_by_id(id)?;
+    let name = name_of(header)?;
+    // The copy may be that of a strand that has got the header since.
+    name.filter(|_| header.id() == id)
+}
+
+/// The name in a header that may be in use; `None`: it has changed meanwhile.
+fn name_of(header: &'static StrandHeader) -> Option<Option<String>> {
     let (id, attributes) = (header.id_bits(), header.attributes.shared_address());
     let is_same = || {
         // Acquire: the looks come after the copies. Pairs with the fence in `drop_all`.
         fence(Ordering::Acquire);
         header.id_bits() == id && std::ptr::eq(header.attributes.shared_address(), attributes)
     };
-    let name = if attributes.is_null() { None } else { name_in(attributes, is_same)? };
-    Some(strand::label_with(header, name.as_deref()))
+    if attributes.is_null() { Some(None) } else { name_in(attributes, is_same) }
 }
 
 fn name_in(
