@@ -16,10 +16,10 @@
 //!
 //! Other programs may ask, too. The request is the line `dump text`, `dump json`, `summary text`,
 //! `summary json` or `metrics`; `dump text backtraces` and `dump json backtraces` add the calls of
-//! each suspended fiber, and a further `name TEXT` limits the dump ([`DumpOptions::name`]); `strand text 12.1` and `strand json 12.1` ask for a dump of this strand
-//! alone, with its calls. The answer is the line `ok LENGTH`, followed by as many bytes, or the
-//! line `error` with a reason. A request must come within 2 s. The answer must be taken within
-//! 60 s, without a pause of 5 s.
+//! each suspended fiber, and a further `name TEXT` limits the dump ([`DumpOptions::name`]); `strand
+//! text 12.1` and `strand json 12.1` ask for a dump of this strand alone, with its calls. The
+//! answer is the line `ok LENGTH`, followed by as many bytes, or the line `error` with a reason. A
+//! request must come within 2 s. The answer must be taken within 60 s, without a pause of 5 s.
 //!
 //! `trace SECONDS` answers the line `ok trace`, and then, for that time, a trace ([`Trace`]), which
 //! must be taken within 10 s after it. There is one trace at a time; another request is answered by
@@ -63,6 +63,7 @@ mod collect;
 mod descriptor;
 mod display;
 mod dump;
+mod exchange;
 mod json;
 mod named;
 mod option;

@@ -5,17 +5,21 @@
 //!
 //! # Protocol on the socket
 //! The client sends one line: `dump text`, `dump json`, each of them also followed by `backtraces`,
-//! and then by `name TEXT`, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or `metrics`.
-//! The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT` and a line
-//! break, and closes the connection. So a client notices an answer that was cut off. The request
-//! `trace SECONDS` is answered by `ok trace`, a line break and a trace ([`trace`](super::trace)),
-//! by a thread of its own, so that others need not wait for it.
+//! and then by `name TEXT`, `summary text`, `summary json`, `strand text ID`, `strand json ID`, or
+//! `metrics`. The process answers `ok LENGTH`, a line break and that many bytes, or `error TEXT`
+//! and a line break, and closes the connection. So a client notices an answer that was cut off. The
+//! request `trace SECONDS` is answered by `ok trace`, a line break and a trace
+//! ([`trace`](super::trace)), by a thread of its own, so that others need not wait for it.
 //!
 //! # Limits
 //! One client is served at a time; others wait in the socket's queue. A client that sends no
 //! request within [`REQUEST_TIME`], or takes nothing of its answer within [`PAUSE`], or not all of
 //! it within [`ANSWER_TIME`], is disconnected. A trace must be taken within its time and
 //! [`GRACE`] on top, so a client that reads slowly cannot keep others from a trace.
+//!
+//! [`REQUEST_TIME`]: super::exchange::REQUEST_TIME
+//! [`PAUSE`]: super::exchange::PAUSE
+//! [`ANSWER_TIME`]: super::exchange::ANSWER_TIME
 //!
 //! # The end
 //!
@@ -37,16 +41,17 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ramie_driver::{
     logging, say,
-    sys::{self, Errno, RecvFlags, RuntimeThread, SendFlags, Shutdown},
+    sys::{self, RuntimeThread, Shutdown},
 };
 
 use super::{
     Dump, DumpOptions, Summary, collect,
+    exchange::{receive, send, send_until},
     per_process::{PartUse, PerProcess},
     socket::DumpSocket,
     summarize,
@@ -54,23 +59,15 @@ use super::{
 };
 use crate::{core::strand, metrics, unwind};
 
-/// How long the thread waits for a request.
-const REQUEST_TIME: Duration = Duration::from_secs(2);
-/// The most bytes of a request, its line break included.
-const MAX_REQUEST: usize = 512;
 const UNKNOWN_REQUEST: &[u8] =
     b"error unknown request; expected dump text, dump json (each may be \
-    followed by backtraces, and then by name TEXT), summary text, summary json, strand text ID, strand json ID, metrics \
-    or trace SECONDS (1 to 600)\n";
+    followed by backtraces, and then by name TEXT), summary text, summary json, strand text ID, \
+    strand json ID, metrics or trace SECONDS (1 to 600)\n";
 const _: () = assert!(MOST_SECONDS == 600 && GRACE.as_secs() == 10);
 const NO_STRAND: &[u8] = b"error there is no such strand; it may have ended\n";
 const NO_BACKTRACES: &[u8] =
     b"error this program makes no backtraces; build it for x86-64 with the \
     feature `backtrace` of the crate ramie\n";
-/// How long a client may take nothing of its answer.
-const PAUSE: Duration = Duration::from_secs(5);
-/// How long a client may take for its whole answer.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// How long a dump waits for workers that run a fiber without suspending.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
 /// How long the thread waits if the process is out of descriptors.
@@ -298,89 +295,4 @@ fn trace_time(request: &[u8]) -> Option<Duration> {
     let is_number = seconds.iter().all(u8::is_ascii_digit) && !seconds.starts_with(b"0");
     let seconds = std::str::from_utf8(seconds).ok().filter(|_| is_number)?.parse().ok()?;
     (1..=MOST_SECONDS).contains(&seconds).then(|| Duration::from_secs(seconds))
-}
-
-/// Receives a line, without its line break.
-fn receive(client: &OwnedFd) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + REQUEST_TIME;
-    let mut line = Vec::new();
-    loop {
-        let mut room = [0; MAX_REQUEST];
-        let left = end.saturating_duration_since(Instant::now());
-        if !sys::wait_until_ready(client, sys::POLL_IN, left)? {
-            return Err(Errno::TIMEDOUT.into());
-        }
-        match sys::recv(client, &mut room[line.len()..], RecvFlags::empty()) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(len) => line.extend_from_slice(&room[line.len()..line.len() + len]),
-            Err(error) if is_for_now(&error) => {}
-            Err(error) => return Err(error),
-        }
-        if let Some(len) = line.iter().position(|byte| *byte == b'\n') {
-            line.truncate(len);
-            return Ok(line);
-        }
-        if line.len() == MAX_REQUEST {
-            // Not a request.
-            return Ok(line);
-        }
-    }
-}
-
-fn send(client: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
-    send_until(client, bytes, Instant::now() + ANSWER_TIME)
-}
-
-/// Sends the bytes until that moment, unless the client takes nothing for [`PAUSE`].
-fn send_until(client: &OwnedFd, mut bytes: &[u8], end: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let left = end.saturating_duration_since(Instant::now());
-        if !sys::wait_until_ready(client, sys::POLL_OUT, left.min(PAUSE))? {
-            return Err(Errno::TIMEDOUT.into());
-        }
-        match sys::send(client, bytes, SendFlags::empty()) {
-            Ok(len) => bytes = &bytes[len..],
-            Err(error) if is_for_now(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn is_for_now(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        io::Read,
-        os::unix::net::UnixStream,
-        sync::atomic::AtomicBool,
-        thread,
-        time::{Duration, Instant},
-    };
-
-    use super::{Errno, Ordering, send_until};
-
-    /// It takes a byte again and again, so it never pauses.
-    #[test]
-    fn a_client_that_reads_slowly_gets_no_more_after_the_end() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let is_over = AtomicBool::new(false);
-        thread::scope(|s| {
-            s.spawn(|| {
-                while !is_over.load(Ordering::SeqCst) {
-                    let _ = theirs.read(&mut [0]);
-                }
-            });
-            // Byte by byte, this would take a minute.
-            let bytes = vec![0; 100 << 20];
-            let start = Instant::now();
-            let sent = send_until(&ours.into(), &bytes, start + Duration::from_millis(50));
-            is_over.store(true, Ordering::SeqCst);
-            assert_eq!(sent.unwrap_err().raw_os_error(), Some(Errno::TIMEDOUT.raw_os_error()));
-            assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
-        });
-    }
 }

@@ -22,7 +22,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Whether a stall of that fiber is to be reported now, with the number of stalls that were not.
+    /// Whether a stall of that fiber is to be reported now, with the number of stalls that were
+    /// not.
     pub(super) fn admit(
         &mut self,
         now: Now,

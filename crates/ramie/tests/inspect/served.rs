@@ -394,8 +394,9 @@ fn garbage_is_refused() {
         for request in requests {
             let answer = ask(request);
             let expected = "error unknown request; expected dump text, dump json (each may be \
-                            followed by backtraces, and then by name TEXT), summary text, summary json, strand text ID, \
-                            strand json ID, metrics or trace SECONDS (1 to 600)\n";
+                            followed by backtraces, and then by name TEXT), summary text, \
+                            summary json, strand text ID, strand json ID, metrics or trace SECONDS \
+                            (1 to 600)\n";
             assert_eq!(answer, expected);
         }
         for request in [&b"strand xml 1.1\n"[..], b"strand text\n", b"strand text \n"] {
