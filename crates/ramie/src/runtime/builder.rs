@@ -264,8 +264,8 @@ impl Builder {
     /// A fiber that computes, or that blocks its thread in a system call or on a lock of std,
     /// keeps the other fibers of its worker from running. A thread of the runtime, the watchdog,
     /// reports that within twice the limit, once for each run of a fiber, and once in 10 s for each
-    /// closure and place of its spawn. The report names fiber, closure and cause; if the fiber waits
-    /// for a lock, also the fibers of the worker that may hold it, with the places where they wait.
+    /// closure and place of its spawn. The report names fiber, closure and cause; if it waits for a
+    /// lock, also the fibers of the worker that may hold the lock, with the places where they wait.
     ///
     /// Time in which the thread waits for a CPU, or the process is stopped, does not count. A fiber
     /// that is the only strand of its runtime is not reported, because it keeps nobody waiting.

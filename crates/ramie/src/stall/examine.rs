@@ -62,8 +62,20 @@ pub(super) fn examine(
     };
     // Last, because it confirms that the turn is still the same.
     match view.running(turn) {
-        Some(fiber) => Examination::Stall(fiber, cause, doing),
+        Some(fiber) => {
+            let cause = with_hook(cause, &fiber);
+            Examination::Stall(fiber, cause, doing)
+        }
         None => Examination::Nothing,
+    }
+}
+
+/// The cause for a fiber that may be in the panic hook. If it blocks its thread there, that is the
+/// cause all the same.
+fn with_hook(cause: StallCause, fiber: &RunningFiber) -> StallCause {
+    match cause {
+        StallCause::Computing(cpu) if fiber.is_in_panic_hook => StallCause::PanicHook(cpu),
+        cause => cause,
     }
 }
 

@@ -53,7 +53,8 @@ mod tests {
 
     fn fiber(closure: &'static str, spawn_place: usize) -> RunningFiber {
         let label = format!("fiber '{closure}'");
-        RunningFiber { label, closure, is_in_no_switch: false, spawn_place, stack: 0 }
+        let (is_in_no_switch, is_in_panic_hook, stack) = (false, false, 0);
+        RunningFiber { label, closure, is_in_no_switch, is_in_panic_hook, spawn_place, stack }
     }
 
     #[test]

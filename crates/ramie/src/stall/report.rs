@@ -27,6 +27,9 @@ pub struct Stall {
 pub enum StallCause {
     /// It computes; this is the CPU time that it has used at least.
     Computing(Duration),
+    /// It panics, and the panic hook computes: the first backtrace of a process (`RUST_BACKTRACE`)
+    /// looks up its symbols. This is the CPU time that the fiber has used at least.
+    PanicHook(Duration),
     /// It blocks its thread in the system call of this name.
     SystemCall(String),
     /// It waits for a futex: for a lock, a condition variable, a channel or the end of a thread, of
@@ -153,6 +156,11 @@ impl fmt::Display for StallCause {
             StallCause::Computing(cpu) => {
                 write!(f, "it computes: at least {} ms of CPU time", cpu.as_millis())
             }
+            StallCause::PanicHook(cpu) => write!(
+                f,
+                "it reports a panic: the panic hook runs, with at least {} ms of CPU time so far",
+                cpu.as_millis()
+            ),
             StallCause::SystemCall(name) => {
                 write!(f, "it blocks its thread in the system call {name}")
             }
@@ -196,6 +204,11 @@ impl StallCause {
             StallCause::Computing(_) => {
                 "call ramie::fiber::yield_now() now and then, or move the computation to another \
                  thread with ramie::blocking(|| ...)"
+            }
+            StallCause::PanicHook(_) => {
+                "the panic is reported besides; the first backtrace of a process looks up its \
+                 symbols, which takes some hundred ms in a debug build: RUST_BACKTRACE=0 prints \
+                 none"
             }
             StallCause::SystemCall(_) => {
                 "use Ramie's twin of the call (ramie::fs, net, io, process, fiber::sleep), or make \

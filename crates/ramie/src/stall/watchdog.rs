@@ -381,7 +381,8 @@ impl WatchedWorker {
                     None
                 }
                 Examination::Stall(fiber, cause, doing) => {
-                    let computes = matches!(cause, StallCause::Computing(_));
+                    let computes =
+                        matches!(cause, StallCause::Computing(_) | StallCause::PanicHook(_));
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
                     }

@@ -124,6 +124,34 @@ fn a_no_switch_region_is_named() {
     assert!(stall.is_in_no_switch() && stall.to_string().contains("no_switch"), "{stall}");
 }
 
+/// Symbols of a first backtrace take some hundred milliseconds in a debug build.
+#[test]
+fn a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call() {
+    let test = "a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call";
+    if !is_child() {
+        return assert_success(&child_with("true", test, &[REPORTED]));
+    }
+    static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
+    std::panic::set_hook(Box::new(|_| match IS_BLOCKED.load(SeqCst) {
+        false => compute(10 * FIFTY),
+        true => std::thread::sleep(10 * FIFTY),
+    }));
+    // Looks of the watchdog that come late on a busy machine find nothing.
+    let cause = || {
+        let panics = || drop(std::panic::catch_unwind(|| panic!("on purpose")));
+        stall_of(1, panics).cause().to_string()
+    };
+    let computes = cause();
+    IS_BLOCKED.store(true, SeqCst);
+    let blocks = cause();
+    drop(std::panic::take_hook());
+    assert!(computes.starts_with("it reports a panic: "), "{computes}");
+    assert_eq!(blocks, "it blocks its thread in the system call clock_nanosleep");
+    // The hook is over.
+    let computes = stall_of(1, || compute(10 * FIFTY));
+    assert!(matches!(computes.cause(), StallCause::Computing(_)), "{computes}");
+}
+
 #[test]
 fn a_blocking_call_is_named() {
     let stall = stall_of(1, || std::thread::sleep(6 * FIFTY));

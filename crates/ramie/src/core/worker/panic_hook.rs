@@ -45,12 +45,22 @@ pub(crate) fn install_hook() {
         set_hook(Box::new(move |info| {
             note_reported(info.payload());
             recorder::note_panic(panic::message(info.payload()).unwrap_or_default());
+            // To look up the symbols of a first backtrace takes long enough for a stall, whose
+            // report says so.
+            set_in_hook(true);
             match current_fiber_label() {
                 Some(label) if is_default => report(&label, info),
                 _ => previous(info),
             }
+            // A panic of the hook itself aborts the process.
+            set_in_hook(false);
         }));
     });
+}
+
+/// Notes for the watchdog whether this thread is in the hook.
+fn set_in_hook(is_in_hook: bool) {
+    with_existing(|worker| worker.watched.set_in_panic_hook(is_in_hook));
 }
 
 /// Names the fiber that runs on this thread, for messages.

@@ -57,6 +57,7 @@ pub(crate) struct RunningFiber {
     /// The name of the type of its closure; empty if it has none of its own.
     pub(crate) closure: &'static str,
     pub(crate) is_in_no_switch: bool,
+    pub(crate) is_in_panic_hook: bool,
     /// The place of its spawn: the address of a location, which tells places apart. It is not
     /// looked into, because only the worker knows whether the copied word is one.
     pub(crate) spawn_place: usize,
@@ -121,8 +122,11 @@ impl WorkerView {
         let header = header_of(stack)?;
         let (label, closure) = (label_of(header)?, header.closure_name());
         let spawn_place = copy_word(stack + FiberStack::SPAWNED_AT_OFFSET)?;
+        let is_in_panic_hook = self.worker().watched.is_in_panic_hook();
+        let fiber =
+            RunningFiber { label, closure, is_in_no_switch, is_in_panic_hook, spawn_place, stack };
         let is_same = self.turn() == turn;
-        is_same.then_some(RunningFiber { label, closure, is_in_no_switch, spawn_place, stack })
+        is_same.then_some(fiber)
     }
 
     fn running_stack(&self) -> Option<(usize, bool)> {

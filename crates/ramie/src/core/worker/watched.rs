@@ -45,6 +45,8 @@ pub(crate) struct Watched {
     rounds: AtomicU32,
     /// Whether the worker sleeps in the kernel.
     is_asleep: AtomicBool,
+    /// Whether the strand that runs is in the panic hook, in which it does not suspend.
+    is_in_panic_hook: AtomicBool,
     watchdog: Option<Arc<WatchdogRest>>,
 }
 
@@ -57,7 +59,8 @@ pub(crate) struct WatchdogRest {
 
 impl Watched {
     pub(super) fn new() -> Self {
-        Watched { rounds: AtomicU32::new(1), is_asleep: AtomicBool::new(false), watchdog: None }
+        let [is_asleep, is_in_panic_hook] = [(); 2].map(|()| AtomicBool::new(false));
+        Watched { rounds: AtomicU32::new(1), is_asleep, is_in_panic_hook, watchdog: None }
     }
 
     /// Lets the worker wake this watchdog.
@@ -97,6 +100,16 @@ impl Watched {
         fence(Ordering::SeqCst);
         watchdog.end_if_resting();
         value
+    }
+
+    /// The strand that runs enters or leaves the panic hook.
+    pub(super) fn set_in_panic_hook(&self, is_in_panic_hook: bool) {
+        // Relaxed, as in `change`.
+        self.is_in_panic_hook.store(is_in_panic_hook, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_in_panic_hook(&self) -> bool {
+        self.is_in_panic_hook.load(Ordering::Relaxed)
     }
 
     pub(super) fn rounds(&self) -> u32 {
