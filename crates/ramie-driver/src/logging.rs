@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
+use std::iter;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +56,9 @@ pub fn say(level: Level, target: &'static str, line: fmt::Arguments<'_>) {
     }
 }
 
-/// Writes a line to stderr, without std's lock of it, which a fiber may hold.
+/// Writes a line to stderr, without std's lock of it, which a fiber may hold. It is one call of
+/// write(2), so nothing that others print gets into it, unless stderr is a pipe and the line has
+/// more than 4096 bytes.
 #[cold]
 pub fn print(line: fmt::Arguments<'_>) {
     let mut text = String::new();
@@ -64,25 +67,37 @@ pub fn print(line: fmt::Arguments<'_>) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// The most bytes that a pipe takes at once if poll(2) calls it writable.
+/// The most bytes that a pipe takes at once if poll(2) calls it writable, and the most that no other
+/// writer separates.
 const PIPE_BUF: usize = 4096;
 /// How long [`print_unless_full`] waits for the reader of a pipe.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Writes a line to stderr as [`print`] does, but if stderr is a pipe that stays full, because
-/// nobody reads from it, the rest of the line is lost.
+/// Writes a text to stderr as [`print`] does, but if stderr is a pipe that stays full, because
+/// nobody reads from it, the rest of the text is lost. A text of more than 4096 bytes is written by
+/// several calls, each of whole lines.
 #[cold]
 pub fn print_unless_full(line: fmt::Arguments<'_>) {
     let mut text = String::new();
     let _ = writeln!(text, "{line}");
     let stderr = rustix::stdio::stderr();
-    for part in text.as_bytes().chunks(PIPE_BUF) {
+    for part in parts_of(text.as_bytes()) {
         let mut set = [PollFd::from_borrowed_fd(stderr, PollFlags::OUT)];
         if rustix::event::poll(&mut set, Some(&PATIENCE)) != Ok(1) {
             return;
         }
         let _ = rustix::io::write(stderr, part);
     }
+}
+
+/// The parts of a text that a pipe takes at once: whole lines, unless a line is longer.
+fn parts_of(mut text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        let most = &text[..text.len().min(PIPE_BUF)];
+        let lines = most.iter().rposition(|byte| *byte == b'\n').map_or(most.len(), |at| at + 1);
+        let part = text.split_off(..lines)?;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 #[derive(Clone)]
@@ -208,5 +223,20 @@ fn start_delivering(lines: Vec<Line>) {
         // A worker's loop delivers them.
         LINES.lock().unwrap_or_else(PoisonError::into_inner).extend(lines.iter().cloned());
         HAS_LINES.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PIPE_BUF, parts_of};
+
+    #[test]
+    fn long_texts_are_written_in_parts_of_whole_lines() {
+        let lens = |text: &str| parts_of(text.as_bytes()).map(<[u8]>::len).collect::<Vec<_>>();
+        let line = |len: usize| "x".repeat(len - 1) + "\n";
+        assert_eq!(lens(""), [0; 0]);
+        assert_eq!(lens(&line(PIPE_BUF)), [PIPE_BUF]);
+        assert_eq!(lens(&(line(3000) + &line(1000) + &line(97))), [4000, 97]);
+        assert_eq!(lens(&(line(9000) + &line(10))), [4096, 4096, 818]);
     }
 }

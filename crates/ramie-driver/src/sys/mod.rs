@@ -113,8 +113,8 @@ pub const SOCK_NONBLOCK: i32 = 0x800;
 /// Prints a message and aborts, because an invariant between Ramie and the kernel is broken.
 #[cold]
 pub fn fatal(sentence: &str) -> ! {
-    let _ = rustix::io::write(rustix::stdio::stderr(), b"ramie: ");
-    let _ = rustix::io::write(rustix::stdio::stderr(), sentence.as_bytes());
-    let _ = rustix::io::write(rustix::stdio::stderr(), b"\n");
+    // One call, so that nothing that others print gets into the message; and no allocation.
+    let parts = [b"ramie: ", sentence.as_bytes(), b"\n"].map(std::io::IoSlice::new);
+    let _ = rustix::io::writev(rustix::stdio::stderr(), &parts);
     std::process::abort()
 }

@@ -37,8 +37,8 @@ impl Program {
     }
 
     #[track_caller]
-    pub fn with_stderr(test: &str, stderr: Stdio) -> Program {
-        Program::spawn(test, &[], stderr)
+    pub fn with_stderr(test: &str, variables: &[(&str, &str)], stderr: Stdio) -> Program {
+        Program::spawn(test, variables, stderr)
     }
 
     #[track_caller]

@@ -3,7 +3,11 @@
 use std::{
     fs::OpenOptions,
     io::{Read, Write},
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{fs::OpenOptionsExt, net::UnixDatagram},
+    },
+    process::Stdio,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -331,8 +335,43 @@ fn a_full_stderr_does_not_keep_a_process() {
     let mut filler = OpenOptions::new();
     let mut filler = filler.write(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
     while filler.write(&[0; 4096]).is_ok() {}
-    let mut program = Program::with_stderr(test, writer.into());
+    let mut program = Program::with_stderr(test, &[], writer.into());
     assert!(program.child.wait().unwrap().success());
+}
+
+/// So that nothing that another thread or process prints gets into it. A datagram is one call.
+#[test]
+fn a_report_is_written_by_one_call() {
+    let test = "a_report_is_written_by_one_call";
+    if is_child() {
+        let reaction = match std::env::var_os("REACTION") {
+            Some(_) => Reaction::Abort,
+            None => Reaction::Report,
+        };
+        let runtime = Runtime::builder().workers(1).on_stall(reaction).build().unwrap();
+        return runtime.run(|| {
+            drop(fiber::spawn(fiber::park));
+            compute(Duration::from_secs(20));
+        });
+    }
+    for variables in [&[][..], &[("REACTION", "abort")]] {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        let stderr = Stdio::from(OwnedFd::from(theirs));
+        let _program = Program::with_stderr(test, variables, stderr);
+        let (_limit, mut datagram) = (Limit::of_this_test(), [0; 8192]);
+        let report = loop {
+            let len = ours.recv(&mut datagram).unwrap();
+            let text = String::from_utf8_lossy(&datagram[..len]).into_owned();
+            if text.starts_with("ramie: ") {
+                break text;
+            }
+        };
+        let last = report.lines().last().unwrap();
+        let is_aborted = !variables.is_empty();
+        let expected = if is_aborted { "Aborting, " } else { "  help: " };
+        assert!(report.starts_with("ramie: stall: ") && last.starts_with(expected), "{report}");
+        assert!(report.ends_with('\n'), "{report}");
+    }
 }
 
 /// A panic or a lock in the program's logger cannot hinder the report.
