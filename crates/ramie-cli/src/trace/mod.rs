@@ -1,16 +1,18 @@
 //! `ramie trace`: a trace of a running process, or of a file of its flight recorder, for Perfetto.
 //!
 //! Modules: [`ask`] (the request to a process), [`convert`] (from events to slices and flows),
-//! [`packets`] (writing them), [`messages`] (the messages of Perfetto that are used), [`new_file`]
-//! (the file).
+//! [`tracks`] (the tracks of strands and workers), [`slices`] (what is on them), [`packets`]
+//! (writing them), [`messages`] (the messages of Perfetto that are used), [`new_file`] (the file).
 
 mod ask;
 mod convert;
 mod messages;
 mod new_file;
 mod packets;
+mod slices;
 #[cfg(test)]
 mod tests;
+mod tracks;
 
 use std::{
     fs, io,

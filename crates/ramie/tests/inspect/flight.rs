@@ -23,9 +23,9 @@ use crate::{
         wait_until,
     },
     has_thread,
+    recorded::{events_of, is_alone, recorded_in, strand},
     served::Folder,
     spawned_in,
-    traced::{events_of, is_alone, recorded_in, strand},
 };
 
 const VARIABLE: &str = "RAMIE_FLIGHT_RECORDER";

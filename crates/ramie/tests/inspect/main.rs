@@ -10,6 +10,7 @@ mod flight;
 mod joiners;
 mod million;
 mod quit;
+mod recorded;
 mod served;
 mod summary;
 mod traced;

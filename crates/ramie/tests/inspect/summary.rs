@@ -12,7 +12,7 @@ use ramie::{
     sync::{Event, Mutex},
 };
 
-use crate::{common, named, served::Folder, spawned_in, traced::is_alone, unique, waiting};
+use crate::{common, named, recorded::is_alone, served::Folder, spawned_in, unique, waiting};
 
 /// Ends the waits for the event when it is dropped: also if a check fails, because otherwise the
 /// scope would wait for ever.

@@ -13,86 +13,19 @@ use std::{
 };
 
 use ramie::{
-    Builder, Runtime, cancel,
-    fiber::{self, FiberId},
-    inspect::{
-        self, EndOfWait, FlightRecorder, Trace, TraceEvent, TraceEventKind, TracedStrand,
-        WakeSource,
-    },
+    Runtime, cancel, fiber,
+    inspect::{self, EndOfWait, FlightRecorder, Trace, TraceEventKind, WakeSource},
     sync::Event,
 };
 
 use crate::{
-    common::{assert_success, child_with, driver_names, full_name, is_child},
+    common::{assert_success, child_with, driver_names, is_child},
+    recorded::{events_of, is_alone, kinds, pass_tokens, recorded_in, strand, traced},
     served::Folder,
     spawned_in,
 };
 
 const FILE: &str = file!();
-
-pub(crate) fn recorded_in(folder: &Folder, workers: usize) -> Builder {
-    Runtime::builder().workers(workers).flight_recorder(FlightRecorder::new(&folder.0))
-}
-
-/// Whether this process runs only this test; otherwise it runs such a process. A process has one
-/// recorder for all of its runtimes.
-#[track_caller]
-pub(crate) fn is_alone(test: &str) -> bool {
-    if !is_child() {
-        assert_success(&child_with("true", &full_name(test), &[]));
-    }
-    is_child()
-}
-
-/// Runs `f`, and returns the trace of it.
-fn traced(workers: usize, f: impl FnOnce()) -> Trace {
-    let folder = Folder::new();
-    let path = recorded_in(&folder, workers).build().unwrap().run(|| {
-        f();
-        inspect::write_trace().unwrap()
-    });
-    let trace = Trace::read(&fs::read(path).unwrap()).unwrap();
-    assert!(trace.is_complete && !trace.is_full, "{trace:?}");
-    assert_eq!((trace.process, &*trace.why), (std::process::id(), "call"));
-    assert!(trace.events.is_sorted_by_key(|event| event.time));
-    trace
-}
-
-#[track_caller]
-pub(crate) fn strand<'a>(trace: &'a Trace, name: &str) -> &'a TracedStrand {
-    let mut strands = trace.strands.iter();
-    strands.find(|strand| strand.name.as_deref() == Some(name)).expect(name)
-}
-
-pub(crate) fn events_of(trace: &Trace, id: FiberId) -> Vec<&TraceEvent> {
-    trace.events.iter().filter(|event| event.strand == Some(id)).collect()
-}
-
-/// Spawns two fibers that wait for each other in turns, as long as `goes_on`.
-pub(crate) fn pass_tokens<'a>(
-    s: &'a fiber::Scope<'a, '_>,
-    mut goes_on: impl FnMut() -> bool + Send + 'a,
-) {
-    let (there, at_other) = ramie::channel::bounded(1);
-    let (back, at_first) = ramie::channel::bounded(1);
-    spawned_in(s, "other", move || {
-        while let Ok(()) = at_other.recv() {
-            back.send(()).unwrap();
-        }
-    });
-    spawned_in(s, "first", move || {
-        while goes_on() {
-            there.send(()).unwrap();
-            at_first.recv().unwrap();
-        }
-    });
-}
-
-/// The kinds of the events of a strand.
-fn kinds<'a>(trace: &'a Trace, name: &str) -> Vec<&'a TraceEventKind> {
-    let id = strand(trace, name).id;
-    events_of(trace, id).into_iter().map(|event| &event.kind).collect()
-}
 
 /// Checks that the wait of a strand for `purpose` was ended by `source`.
 #[track_caller]

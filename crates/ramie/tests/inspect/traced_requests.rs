@@ -15,9 +15,9 @@ use ramie::{
 use crate::{
     common::{is_child, wait_until},
     has_thread,
+    recorded::{events_of, pass_tokens, strand},
     served::{SOON, alone, ask, inspected, own_socket},
     spawned_in,
-    traced::{events_of, pass_tokens, strand},
 };
 
 const THREAD: &str = "ramie-trace";
