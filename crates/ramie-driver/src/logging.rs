@@ -67,8 +67,8 @@ pub fn print(line: fmt::Arguments<'_>) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// The most bytes that a pipe takes at once if poll(2) calls it writable, and the most that no other
-/// writer separates.
+/// The most bytes that a pipe takes at once if poll(2) calls it writable, and the most that stay
+/// together there.
 const PIPE_BUF: usize = 4096;
 /// How long [`print_unless_full`] waits for the reader of a pipe.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
