@@ -32,6 +32,11 @@ impl FiberId {
         (self.as_u64() >> 32) as u32
     }
 
+    /// The two numbers of the text of the id: the index, and the generation without the tag.
+    pub(crate) fn parts(self) -> (u32, u32) {
+        (self.index(), self.generation() & !THREAD_TAG)
+    }
+
     /// Returns whether the strand is an OS thread rather than a fiber.
     pub fn is_thread(self) -> bool {
         self.generation() & THREAD_TAG != 0
@@ -50,7 +55,8 @@ impl FiberId {
 /// Writes the index and the generation, as in `12.1`.
 impl fmt::Display for FiberId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.index(), self.generation() & !THREAD_TAG)
+        let (index, use_of_it) = self.parts();
+        write!(f, "{index}.{use_of_it}")
     }
 }
 
