@@ -9,7 +9,7 @@ use crate::{
     core::{
         strand::FiberId,
         wait::park::Subject,
-        worker::{self, Question, StrandFacts, WaitFacts, WorkerAnswer, WorkerFacts},
+        worker::{self, Question, StrandFacts, Surveyed, WaitFacts, WorkerAnswer, WorkerFacts},
     },
     sync::raw_rwlock,
     unwind::{self, Backtrace},
@@ -75,7 +75,7 @@ impl Deadlock {
             true => Question::FramesOf(self.strands.iter().copied().collect()),
             false => Question::Frames,
         };
-        let workers = worker::survey(question, PATIENCE, is_unwanted);
+        let Surveyed { workers, .. } = worker::survey(question, PATIENCE, is_unwanted);
         let strands: Vec<_> = workers.iter().flat_map(|worker| &worker.strands).collect();
         let has_all = |worker: &WorkerFacts| {
             worker.answer == WorkerAnswer::Complete && worker.tally.left_out == 0

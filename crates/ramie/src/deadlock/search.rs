@@ -116,7 +116,7 @@ impl DeadlockSearch {
     fn conclude(&mut self, now: Duration, posted: PostedSurvey, threads: &[i32]) -> Vec<Deadlock> {
         let start_ns = monotonic_ns();
         let is_still = self.schedule.is_still(posted.activity);
-        let Surveyed { workers, spent } = posted.survey.finish();
+        let Surveyed { workers, spent, .. } = posted.survey.finish();
         let wake_ups = WAKE_UP * u32::try_from(workers.len()).unwrap_or(u32::MAX);
         let mut outcome = SurveyOutcome::default();
         let findings = match self.still.take() {

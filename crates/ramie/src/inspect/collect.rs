@@ -1,6 +1,7 @@
 //! From the facts of the workers to the value of a dump.
 
 use std::{
+    mem,
     panic::Location,
     time::{Duration, Instant},
 };
@@ -18,16 +19,13 @@ use crate::{
         strand::{FiberId, IdSet, visit_unstarted},
         wait::{park::Subject, record::NO_OFFSET},
         worker::{
-            self, AskersTurn, LimitFacts, Question, StrandFacts, WaitFacts, WorkerAnswer,
-            WorkerFacts,
+            self, AskersTurn, LimitFacts, Pieces, Question, StrandFacts, Surveyed, WaitFacts,
+            WorkerAnswer, WorkerFacts,
         },
     },
     sync::{raw_mutex, raw_rwlock},
     unwind,
 };
-
-/// The number of strands between two looks at the clock.
-const STRIDE: usize = 512;
 
 /// Asks all workers, and waits for their answers for the limit, or until nobody wants the dump.
 #[track_caller]
@@ -41,8 +39,8 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
         if options.has_frames() {
             // Only now, because the stacks of others would fill the room.
             let question = Question::FramesOf(known.clone());
-            let workers = worker::survey(question, options.limit, &is_unwanted);
-            dump.add_backtraces(&workers, &mut turn);
+            let surveyed = worker::survey(question, options.limit, &is_unwanted);
+            dump.add_backtraces(&surveyed.workers, &mut turn);
         }
     }
     dump.awaited = awaited_by(&dump.strands, known, &mut turn);
@@ -57,32 +55,54 @@ fn of_all(
     is_unwanted: &impl Fn() -> bool,
     turn: &mut AskersTurn,
 ) -> (Dump, IdSet) {
-    let mut workers = worker::survey(options.question(), options.limit, is_unwanted);
+    let surveyed = worker::survey(options.question(), options.limit, is_unwanted);
+    let Surveyed { mut workers, ids: mut known, .. } = surveyed;
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
-    let mut dump = Dump::default();
-    for (place, mut worker) in workers.into_iter().enumerate() {
-        let strands = std::mem::take(&mut worker.strands);
-        let is_root_known = strands.iter().any(|strand| strand.id.as_u64() == worker.root);
-        dump.strands.reserve(strands.len());
-        for (count, mut strand) in strands.into_iter().enumerate() {
-            // To walk through a stack takes as long as to describe some hundred strands.
-            if count % STRIDE == 0 || strand.frames.is_some() {
-                turn.yield_if_long();
-            }
-            if is_unwanted() || !options.has_backtraces {
-                strand.frames = None;
-            }
-            dump.strands.push(of_strand(strand, place));
-        }
+    let unstarted = unstarted(&known, turn, options);
+    let started: usize = workers.iter().map(|worker| worker.strands.len()).sum();
+    // With room for all, and for the roots: to move a million strands takes some 100 ms.
+    let most_strands = started + workers.len() + unstarted.len();
+    let mut dump = Dump { strands: Vec::with_capacity(most_strands), ..Dump::default() };
+    for mut worker in workers {
+        let strands = mem::take(&mut worker.strands);
+        add_started(&mut dump, strands, turn, || options.has_backtraces && !is_unwanted());
         dump.backtraces_left_out += worker.tally.left_out;
-        if !is_root_known && options.is_wanted(worker.root) {
-            dump.strands.extend(of_root(&worker, place));
+        let root = FiberId::from_u64(worker.root).filter(|_| options.is_wanted(worker.root));
+        if let Some(root) = root.filter(|root| known.insert(*root)) {
+            dump.strands.push(of_root(root, &worker, dump.workers.len()));
         }
         dump.workers.push(of_worker(worker));
     }
-    let known = add_unstarted(&mut dump, turn, options);
+    for piece in unstarted.into_pieces() {
+        turn.yield_if_long();
+        known.extend(piece.iter().map(|(id, _)| *id));
+        dump.strands.extend(piece.into_iter().map(of_unstarted));
+    }
     (dump, known)
+}
+
+/// Adds the strands of the worker that will be added next.
+fn add_started(
+    dump: &mut Dump,
+    strands: Pieces<StrandFacts>,
+    turn: &mut AskersTurn,
+    has_backtraces: impl Fn() -> bool,
+) {
+    let place = dump.workers.len();
+    for piece in strands.into_pieces() {
+        turn.yield_if_long();
+        for mut strand in piece {
+            if !has_backtraces() {
+                strand.frames = None;
+            }
+            if strand.frames.is_some() {
+                // To walk through a stack takes as long as to describe some hundred strands.
+                turn.yield_if_long();
+            }
+            dump.strands.push(of_strand(strand, place));
+        }
+    }
 }
 
 impl DumpOptions {
@@ -130,10 +150,9 @@ fn of_worker(worker: WorkerFacts) -> WorkerDump {
 }
 
 /// A thread that runs code of its own, of which only its id is known.
-fn of_root(worker: &WorkerFacts, place: usize) -> Option<StrandDump> {
-    let id = FiberId::from_u64(worker.root)?;
+fn of_root(id: FiberId, worker: &WorkerFacts, place: usize) -> StrandDump {
     let name = worker.thread_name.clone();
-    Some(StrandDump { name, worker: Some(place), ..empty(id, StrandState::Running) })
+    StrandDump { name, worker: Some(place), ..empty(id, StrandState::Running) }
 }
 
 fn empty(id: FiberId, state: StrandState) -> StrandDump {
@@ -154,22 +173,24 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
     }
 }
 
-/// Adds the strands that have not started; returns the ids of all strands.
-fn add_unstarted(dump: &mut Dump, turn: &mut AskersTurn, options: &DumpOptions) -> IdSet {
-    let mut known = IdSet::with_capacity_and_hasher(dump.strands.len(), Default::default());
-    for strands in dump.strands.chunks(STRIDE) {
-        turn.yield_if_long();
-        known.extend(strands.iter().map(|strand| strand.id));
-    }
-    let add = |id: FiberId, location: &'static Location<'static>| {
-        if options.is_wanted(id.as_u64()) && known.insert(id) {
-            let spawned_at = Some(location.into());
-            let strand = empty(id, StrandState::NotStarted);
-            dump.strands.push(StrandDump { spawned_at, ..strand });
+/// A strand that has not started, and the call that spawned it.
+type Unstarted = (FiberId, &'static Location<'static>);
+
+/// The strands that have not started: those in `started`, which their workers have described, may
+/// have looked so a moment before.
+fn unstarted(started: &IdSet, turn: &mut AskersTurn, options: &DumpOptions) -> Pieces<Unstarted> {
+    let mut unstarted = Pieces::default();
+    let add = |id: FiberId, location| {
+        if !started.contains(&id) && options.is_wanted(id.as_u64()) {
+            unstarted.push((id, location));
         }
     };
     visit_unstarted(|| turn.yield_if_long(), add);
-    known
+    unstarted
+}
+
+fn of_unstarted((id, location): Unstarted) -> StrandDump {
+    StrandDump { spawned_at: Some(location.into()), ..empty(id, StrandState::NotStarted) }
 }
 
 pub(super) fn of_strand(facts: StrandFacts, place: usize) -> StrandDump {

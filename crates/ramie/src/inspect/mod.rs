@@ -190,8 +190,13 @@ impl DumpOptions {
 ///
 /// # Blocking
 /// Parks the strand, or blocks the thread, until the workers have answered: usually for less than a
-/// millisecond, for about a second if there are a million fibers, and for 5 seconds at most if a
-/// worker runs one fiber without suspending ([`DumpOptions::limit`]).
+/// millisecond, for about half a second if there are a million fibers, and for 5 seconds at most if
+/// a worker runs one fiber without suspending ([`DumpOptions::limit`]).
+///
+/// Meanwhile other fibers run at least every 2 ms or so, also if a fiber calls this. But to drop a
+/// dump of a million strands takes 30 ms, and to write it as text or as JSON half a second, and a
+/// fiber that does this keeps its worker for so long. Move the dump to
+/// [`blocking`](crate::blocking()), and write and drop it there.
 ///
 /// # Cancellation
 /// Not a cancel point.

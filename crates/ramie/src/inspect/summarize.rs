@@ -18,7 +18,9 @@ use super::{
 use crate::{
     core::{
         strand::visit_unstarted,
-        worker::{self, AskersTurn, Question, SLOWEST, WaitCount, WorkerAnswer, WorkerFacts},
+        worker::{
+            self, AskersTurn, Question, SLOWEST, Surveyed, WaitCount, WorkerAnswer, WorkerFacts,
+        },
     },
     metrics::{self, WorkerLevels},
 };
@@ -33,7 +35,7 @@ const MOST_PLACES: usize = 100;
 #[track_caller]
 pub(super) fn summary(is_unwanted: impl Fn() -> bool) -> Summary {
     let start = Instant::now();
-    let mut workers = worker::survey(Question::Counts, LIMIT, &is_unwanted);
+    let Surveyed { mut workers, .. } = worker::survey(Question::Counts, LIMIT, &is_unwanted);
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
     let figures = metrics::snapshot();

@@ -43,6 +43,8 @@ pub(crate) struct PendingSurvey {
 /// The answers to a survey.
 pub(crate) struct Surveyed {
     pub(crate) workers: Vec<WorkerFacts>,
+    /// The ids of all strands that the workers have described.
+    pub(crate) ids: IdSet,
     /// The time that the workers have spent.
     pub(crate) spent: Duration,
 }
@@ -109,23 +111,18 @@ impl PendingSurvey {
         let mut workers: Vec<_> = inboxes.iter().map(describe).collect();
         let place =
             |inbox: &Arc<SurveyInbox>| inboxes.iter().position(|other| Arc::ptr_eq(other, inbox));
+        let slices = mem::take(&mut answers.slices);
         // With room for all: to move a million ids to a larger table takes 20 ms.
-        let mut rooms = vec![0; workers.len()];
-        for (inbox, facts) in &answers.slices {
-            if let Some(at) = place(inbox) {
-                rooms[at] += facts.len();
-            }
-        }
-        for (worker, room) in workers.iter_mut().zip(&rooms) {
-            worker.strands.reserve_exact(*room);
-        }
-        let mut seen = IdSet::with_capacity_and_hasher(rooms.iter().sum(), Default::default());
+        let strands = slices.iter().map(|(_, facts)| facts.len()).sum();
+        let mut ids = IdSet::with_capacity_and_hasher(strands, Default::default());
         let mut turn = AskersTurn::begin();
-        for (inbox, mut facts) in mem::take(&mut answers.slices) {
-            turn.yield_if_long();
-            facts.retain(|strand| seen.insert(strand.id));
+        for (inbox, mut facts) in slices {
+            for piece in facts.pieces_mut() {
+                turn.yield_if_long();
+                piece.retain(|strand| ids.insert(strand.id));
+            }
             if let Some(at) = place(&inbox) {
-                workers[at].strands.append(&mut facts);
+                workers[at].strands.append(facts);
             }
         }
         for (inbox, counts) in mem::take(&mut answers.counts) {
@@ -133,7 +130,7 @@ impl PendingSurvey {
                 workers[at].counts.add(counts);
             }
         }
-        Surveyed { workers, spent: answers.spent }
+        Surveyed { workers, ids, spent: answers.spent }
     }
 }
 
@@ -179,7 +176,7 @@ pub(crate) fn survey(
     question: Question,
     limit: Duration,
     is_unwanted: impl Fn() -> bool,
-) -> Vec<WorkerFacts> {
+) -> Surveyed {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = monotonic_ns().saturating_add(limit_ns);
     let pending = PendingSurvey::post(question);
@@ -187,7 +184,7 @@ pub(crate) fn survey(
         answer_for_own_worker(&pending.survey);
     }
     pending.wait(|| monotonic_ns() >= end_ns || is_unwanted());
-    pending.finish().workers
+    pending.finish()
 }
 
 /// The strand that asks answers for its own worker: all other strands of that worker are suspended.

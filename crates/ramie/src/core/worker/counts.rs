@@ -16,7 +16,7 @@ use std::{
     ptr,
 };
 
-use super::{FiberStack, StrandFacts, facts::Reader};
+use super::{FiberStack, Pieces, StrandFacts, facts::Reader};
 use crate::core::wait::{park::WaitRecord, record::WaitKind};
 
 /// The number of strands that a slice describes: those that have waited longest.
@@ -119,7 +119,7 @@ impl SliceCounts {
     pub(super) fn finish(
         mut self,
         reader: &Reader<'_>,
-        facts: &mut Vec<StrandFacts>,
+        facts: &mut Pieces<StrandFacts>,
     ) -> StrandCounts {
         if let Some(last) = self.last.take() {
             self.counts.add_wait(last);

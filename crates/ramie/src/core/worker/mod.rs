@@ -45,6 +45,7 @@ mod no_switch;
 mod on_clock;
 mod panic_hook;
 mod patience;
+mod pieces;
 mod placed;
 mod plugged;
 mod policy;
@@ -95,6 +96,7 @@ pub(crate) use self::{
         UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
     },
     patience::Turns,
+    pieces::Pieces,
     pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
     recorder::{note_cancel, note_op_at_once, note_spawn, wake_for_recording},
     root::RootStrand,

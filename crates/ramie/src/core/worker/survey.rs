@@ -44,7 +44,7 @@ use std::{
 use ramie_driver::sys::{self, monotonic_ns};
 
 use super::{
-    FiberStack, Shared, StackCopy, StackRoom, StrandFacts, Worker,
+    FiberStack, Pieces, Shared, StackCopy, StackRoom, StrandFacts, Worker,
     counts::{SliceCounts, StrandCounts},
     facts::{self, Tally},
 };
@@ -126,7 +126,7 @@ pub(crate) struct Survey {
 #[derive(Default)]
 pub(super) struct SurveyAnswers {
     /// The facts of each slice, with the inbox that they came from.
-    pub(super) slices: Vec<(Arc<SurveyInbox>, Vec<StrandFacts>)>,
+    pub(super) slices: Vec<(Arc<SurveyInbox>, Pieces<StrandFacts>)>,
     pub(super) complete: Vec<(Arc<SurveyInbox>, Tally)>,
     /// The counts of each slice.
     pub(super) counts: Vec<(Arc<SurveyInbox>, StrandCounts)>,
@@ -144,7 +144,7 @@ pub(crate) struct WorkerFacts {
     pub(crate) answer: WorkerAnswer,
     /// The strand of the thread itself, if it has one.
     pub(crate) root: u64,
-    pub(crate) strands: Vec<StrandFacts>,
+    pub(crate) strands: Pieces<StrandFacts>,
     pub(crate) tally: Tally,
     pub(crate) counts: StrandCounts,
 }
@@ -230,7 +230,7 @@ impl SurveyInbox {
             fibers: self.shared.live(),
             answer,
             root: self.root.load(Ordering::Relaxed),
-            strands: Vec::new(),
+            strands: Pieces::default(),
             tally: Tally::default(),
             counts: StrandCounts::default(),
         }
@@ -275,7 +275,7 @@ pub(super) fn answer_slice_of_first(worker: &Worker) {
 pub(super) fn answer_slice(worker: &Worker, survey: &Survey, progress: &mut Progress) -> bool {
     let start_ns = monotonic_ns();
     let end_ns = start_ns + SLICE.as_nanos() as u64;
-    let mut facts = Vec::new();
+    let mut facts = Pieces::default();
     let mut counts = SliceCounts::default();
     let reader = facts::Reader::new(worker);
     let Progress { below, tally, room } = progress;
