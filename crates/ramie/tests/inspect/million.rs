@@ -2,7 +2,7 @@
 //! `cargo test --release -p ramie --test inspect million -- --ignored --nocapture`.
 
 use std::{
-    io::{Read, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
@@ -21,14 +21,13 @@ fn ask(request: &[u8]) -> (Duration, Duration, usize) {
     let start = Instant::now();
     let mut stream = UnixStream::connect(path).unwrap();
     stream.write_all(request).unwrap();
-    let mut answer = vec![0; 1 << 20];
-    stream.read_exact(&mut answer[..3]).unwrap();
-    assert_eq!(&answer[..3], b"ok ");
-    let (begins, mut len) = (start.elapsed(), 3);
-    while let Ok(part @ 1..) = stream.read(&mut answer) {
-        len += part;
-    }
-    (begins, start.elapsed(), len)
+    let mut answer = BufReader::with_capacity(1 << 20, stream);
+    let mut head = String::new();
+    answer.read_line(&mut head).unwrap();
+    let begins = start.elapsed();
+    let len = io::copy(&mut answer, &mut io::sink()).unwrap();
+    assert_eq!(head, format!("ok {len}\n"));
+    (begins, start.elapsed(), len as usize)
 }
 
 /// The CPU time of this thread.
@@ -84,8 +83,63 @@ fn summaries(pauses: &Pauses) {
     }
 }
 
-/// Prints how long the dump takes, and the longest time in which a worker did not run a fiber that
+/// The strands that wait for the event; each of them once, or there would be more.
+fn waiting(dump: &inspect::Dump) -> usize {
+    let purpose = |strand: &inspect::StrandDump| Some(strand.wait.as_ref()?.purpose);
+    dump.strands.iter().filter(|strand| purpose(strand) == Some("an Event")).count()
+}
+
+/// Prints the CPU time of the conversions of a dump.
+fn conversions(dump: &inspect::Dump) {
+    for (name, convert, wait) in [
+        ("text", <inspect::Dump as ToString>::to_string as fn(&_) -> _, " waits for an Event ("),
+        ("JSON", inspect::Dump::to_json, "\"purpose\":\"an Event\""),
+    ] {
+        let start = cpu_ns();
+        let converted = convert(dump);
+        let took = Duration::from_nanos(cpu_ns() - start);
+        println!("conversion to {name}: {} bytes, {took:?} of CPU time", converted.len());
+        assert_eq!(converted.matches(wait).count(), FIBERS);
+    }
+}
+
+/// Prints how long dumps take, and the longest time in which a worker did not run a fiber that
 /// yields all the time.
+fn dumps(pauses: &Pauses) {
+    let dump = || {
+        let start = Instant::now();
+        (inspect::dump(), start.elapsed())
+    };
+    pauses.take();
+    let (from_fiber, took) = dump();
+    println!("dump from a fiber: {took:?}; longest pause of the worker: {}", pauses.take());
+    assert_eq!(waiting(&from_fiber), FIBERS);
+    pauses.take();
+    let start = Instant::now();
+    drop(from_fiber);
+    println!(
+        "drop in a fiber: {:?}; longest pause of the worker: {}",
+        start.elapsed(),
+        pauses.take()
+    );
+    let (from_thread, took) = ramie::blocking(|| thread::spawn(dump).join().unwrap());
+    println!("dump from a thread: {took:?}; longest pause of the worker: {}", pauses.take());
+    assert_eq!(waiting(&from_thread), FIBERS);
+    ramie::blocking(|| conversions(&from_thread));
+    ramie::blocking(|| drop(from_thread));
+    for request in ["dump text", "dump json"] {
+        pauses.take();
+        let (begins, took, len) = ramie::blocking(|| ask(format!("{request}\n").as_bytes()));
+        let pause = pauses.take();
+        println!(
+            "{request} from outside: begins after {begins:?}, {len} bytes after {took:?}; longest \
+             pause of the worker: {pause}"
+        );
+        assert!(len > FIBERS * 100);
+    }
+}
+
+/// Prints the times; only the counts are asserted.
 #[test]
 #[ignore = "takes 6 GB of memory, and measures times"]
 fn a_million_parked_fibers_are_dumped_in_two_seconds() {
@@ -100,32 +154,8 @@ fn a_million_parked_fibers_are_dumped_in_two_seconds() {
             }
             fiber::sleep(Duration::from_millis(100));
             s.spawn(|| pauses.measure_until(&stop));
-            let dump = || {
-                let start = Instant::now();
-                (inspect::dump(), start.elapsed())
-            };
-            let (from_fiber, took) = dump();
-            println!("from a fiber: {took:?}; longest pause of the worker: {}", pauses.take());
-            assert!(from_fiber.strands.len() >= FIBERS);
-            // Takes a third of a second.
-            ramie::blocking(|| drop(from_fiber));
-            pauses.take();
-            let (from_thread, took) = ramie::blocking(|| thread::spawn(dump).join().unwrap());
-            println!("from a thread: {took:?}; longest pause of the worker: {}", pauses.take());
-            assert!(from_thread.strands.len() >= FIBERS);
-            ramie::blocking(|| drop(from_thread));
+            dumps(&pauses);
             summaries(&pauses);
-            for request in ["dump text\n", "dump json\n"] {
-                pauses.take();
-                let (begins, took, len) = ramie::blocking(|| ask(request.as_bytes()));
-                println!(
-                    "{}: begins after {begins:?}, {len} bytes after {took:?}; longest pause of the \
-                     worker: {}",
-                    request.trim(),
-                    pauses.take()
-                );
-                assert!(len > FIBERS * 100);
-            }
             stop.store(true, Ordering::Relaxed);
             event.set();
         });
