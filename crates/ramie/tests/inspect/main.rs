@@ -11,6 +11,7 @@ mod joiners;
 mod million;
 mod quit;
 mod recorded;
+mod recordings;
 mod served;
 mod summary;
 mod traced;

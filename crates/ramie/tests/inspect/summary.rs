@@ -64,11 +64,12 @@ fn strands_are_counted_by_what_they_wait_for_and_where() {
             assert_ne!(events[0].location.line, events[1].location.line);
             assert_eq!(places(&summary, "a Mutex")[0].strands, 1, "{summary}");
             let states = summary.states;
-            assert!(states.waiting >= 322 && states.not_started >= 1, "{states:?}");
+            assert_eq!((states.waiting, states.not_started), (322, 1), "{states:?}");
+            assert_eq!(summary.waiting_elsewhere, 0);
             assert!(states.running >= 1, "{states:?}");
             assert!(states.total() >= 324);
             let own = fiber::worker().expect("a worker");
-            let worker = summary.workers.iter().find(|worker| worker.waiting >= 322);
+            let worker = summary.workers.iter().find(|worker| worker.waiting == 322);
             let worker = worker.expect("the worker of this test");
             assert_eq!((worker.index, worker.status), (Some(own), WorkerStatus::Complete));
             assert!(worker.fibers >= 323 && worker.cpu.is_some() && worker.run_queue.is_some());
@@ -89,11 +90,12 @@ fn the_waits_that_have_lasted_longest_are_described_in_order() {
         let (event, first) = (Event::new(), unique("first"));
         fiber::scope(|s| {
             let _released = Released(&event);
-            spawned_in(s, &first, || event.wait().unwrap());
+            let wait = || event.wait().unwrap();
+            spawned_in(s, &first, wait);
             waiting(&first);
             fiber::sleep(Duration::from_millis(60));
             for _ in 0..200 {
-                s.spawn(|| event.wait());
+                s.spawn(wait);
             }
             while ramie::metrics::metrics().unstarted() > 0 {
                 fiber::yield_now();
@@ -107,8 +109,10 @@ fn the_waits_that_have_lasted_longest_are_described_in_order() {
             assert_eq!(strand.state, StrandState::Waiting);
             assert!(strand.wait.as_ref().unwrap().since >= Duration::from_millis(50));
             assert!(strand.worker.is_some_and(|place| place < summary.workers.len()));
-            let longest = places(&summary, "an Event").iter().map(|p| p.longest).max();
-            assert!(longest >= Some(Duration::from_millis(50)));
+            let places = places(&summary, "an Event");
+            let [place] = places[..] else { panic!("{summary}") };
+            assert_eq!(place.strands, 201);
+            assert!(place.longest >= Duration::from_millis(50), "{summary}");
             let text = summary.to_string();
             assert!(text.contains(&format!("fiber '{first}' ({}) waits for", strand.id)), "{text}");
         });
@@ -265,6 +269,30 @@ fn a_dump_of_one_strand_has_no_other() {
             let ended = unstarted.fiber().id();
             unstarted.join().unwrap();
             assert!(DumpOptions::new().only(ended).dump().strands.is_empty());
+        });
+    });
+}
+
+#[test]
+fn a_thread_that_runs_its_own_code_counts_as_running() {
+    // The threads of other tests would be counted, too.
+    if !is_alone("a_thread_that_runs_its_own_code_counts_as_running") {
+        return;
+    }
+    let runtime = ramie::Runtime::builder().strands(ramie::Strands::Threads).build().unwrap();
+    runtime.run(|| {
+        let (started, has_started) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        fiber::scope(|s| {
+            // Not a wait of Ramie, so its thread cannot answer.
+            spawned_in(s, "computes", move || {
+                started.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            has_started.recv().unwrap();
+            let summary = inspect::summary();
+            drop(release);
+            assert_eq!(summary.states.running, 2, "{summary}");
         });
     });
 }

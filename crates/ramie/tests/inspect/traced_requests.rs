@@ -20,10 +20,10 @@ use crate::{
     spawned_in,
 };
 
-const THREAD: &str = "ramie-trace";
+pub(crate) const THREAD: &str = "ramie-trace";
 
 /// A client that has sent its request, and has read the answer up to `until`.
-fn begin(request: &str, until: &[u8]) -> (UnixStream, Vec<u8>) {
+pub(crate) fn begin(request: &str, until: &[u8]) -> (UnixStream, Vec<u8>) {
     let (path, request) = (own_socket(), request.to_owned());
     ramie::blocking(move || {
         let mut stream = UnixStream::connect(path).unwrap();
@@ -86,6 +86,9 @@ fn a_trace_has_all_events_of_its_time() {
             assert_eq!(wait.purpose.as_deref(), Some("a channel's value"));
             let late = events_of(&trace, strand(&trace, "late").id);
             assert!(matches!(late[0].kind, TraceEventKind::Spawned { .. }), "{late:?}");
+            // The trace was taken in many steps, and each event is in one of them.
+            let starts = late.iter().filter(|event| event.kind == TraceEventKind::Started);
+            assert_eq!(starts.count(), 1, "{late:?}");
             assert!(matches!(late[late.len() - 1].kind, TraceEventKind::Ended { .. }), "{late:?}");
         });
         // The thread that sent the first trace has ended, or does at once.
