@@ -139,6 +139,20 @@ fn dumps(pauses: &Pauses) {
     }
 }
 
+/// Ends all fibers when it is dropped: also if a check fails, because otherwise the scope would
+/// wait for ever.
+struct Released<'a> {
+    event: &'a Event,
+    stop: &'a AtomicBool,
+}
+
+impl Drop for Released<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.event.set();
+    }
+}
+
 /// Prints the times; only the counts are asserted.
 #[test]
 #[ignore = "takes 6 GB of memory, and measures times"]
@@ -148,6 +162,7 @@ fn a_million_parked_fibers_are_dumped_in_two_seconds() {
         let (event, stop) = (Event::new(), AtomicBool::new(false));
         let pauses = Pauses::default();
         fiber::scope(|s| {
+            let _released = Released { event: &event, stop: &stop };
             (0..FIBERS).for_each(|_| drop(s.spawn(|| event.wait())));
             while ramie::metrics::metrics().unstarted() > 0 {
                 fiber::yield_now();
@@ -156,8 +171,6 @@ fn a_million_parked_fibers_are_dumped_in_two_seconds() {
             s.spawn(|| pauses.measure_until(&stop));
             dumps(&pauses);
             summaries(&pauses);
-            stop.store(true, Ordering::Relaxed);
-            event.set();
         });
     });
 }
