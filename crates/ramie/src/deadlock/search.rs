@@ -19,7 +19,9 @@ use crate::{
     core::{
         strand::FiberId,
         wait::park::Subject,
-        worker::{PendingSurvey, Question, StrandFacts, Surveyed, WaitFacts, WorkerFacts},
+        worker::{
+            AskersTurn, PendingSurvey, Question, StrandFacts, Surveyed, WaitFacts, WorkerFacts,
+        },
     },
     sync::raw_mutex,
 };
@@ -116,7 +118,7 @@ impl DeadlockSearch {
     fn conclude(&mut self, now: Duration, posted: PostedSurvey, threads: &[i32]) -> Vec<Deadlock> {
         let start_ns = monotonic_ns();
         let is_still = self.schedule.is_still(posted.activity);
-        let Surveyed { workers, spent, .. } = posted.survey.finish();
+        let Surveyed { workers, spent, .. } = posted.survey.finish(AskersTurn::begin());
         let wake_ups = WAKE_UP * u32::try_from(workers.len()).unwrap_or(u32::MAX);
         let mut outcome = SurveyOutcome::default();
         let findings = match self.still.take() {

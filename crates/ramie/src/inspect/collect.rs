@@ -31,8 +31,7 @@ use crate::{
 #[track_caller]
 pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dump {
     let start = Instant::now();
-    let mut turn = AskersTurn::begin();
-    let (mut dump, mut known) = of_all(options, &is_unwanted, &mut turn);
+    let (mut dump, mut known, mut turn) = of_all(options, &is_unwanted);
     if let Some(text) = &options.name {
         dump.keep_named(text, &mut turn);
         known = dump.ids();
@@ -48,25 +47,21 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
     dump
 }
 
-/// A dump of the strands, and their ids.
+/// A dump of the strands, their ids, and the turn of the asker, which goes on.
 #[track_caller]
-fn of_all(
-    options: &DumpOptions,
-    is_unwanted: &impl Fn() -> bool,
-    turn: &mut AskersTurn,
-) -> (Dump, IdSet) {
+fn of_all(options: &DumpOptions, is_unwanted: &impl Fn() -> bool) -> (Dump, IdSet, AskersTurn) {
     let surveyed = worker::survey(options.question(), options.limit, is_unwanted);
-    let Surveyed { mut workers, ids: mut known, .. } = surveyed;
+    let Surveyed { mut workers, ids: mut known, mut turn, .. } = surveyed;
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
-    let unstarted = unstarted(&known, turn, options);
+    let unstarted = unstarted(&known, &mut turn, options);
     let started: usize = workers.iter().map(|worker| worker.strands.len()).sum();
     // With room for all, and for the roots: to move a million strands takes some 100 ms.
     let most_strands = started + workers.len() + unstarted.len();
     let mut dump = Dump { strands: Vec::with_capacity(most_strands), ..Dump::default() };
     for mut worker in workers {
         let strands = mem::take(&mut worker.strands);
-        add_started(&mut dump, strands, turn, || options.has_backtraces && !is_unwanted());
+        add_started(&mut dump, strands, &mut turn, || options.has_backtraces && !is_unwanted());
         dump.backtraces_left_out += worker.tally.left_out;
         let root = FiberId::from_u64(worker.root).filter(|_| options.is_wanted(worker.root));
         if let Some(root) = root.filter(|root| known.insert(*root)) {
@@ -79,7 +74,7 @@ fn of_all(
         known.extend(piece.iter().map(|(id, _)| *id));
         dump.strands.extend(piece.into_iter().map(of_unstarted));
     }
-    (dump, known)
+    (dump, known, turn)
 }
 
 /// Adds the strands of the worker that will be added next.

@@ -45,6 +45,8 @@ pub(crate) struct Surveyed {
     pub(crate) workers: Vec<WorkerFacts>,
     /// The ids of all strands that the workers have described.
     pub(crate) ids: IdSet,
+    /// The turn of the asker, which goes on.
+    pub(crate) turn: AskersTurn,
     /// The time that the workers have spent.
     pub(crate) spent: Duration,
 }
@@ -98,7 +100,7 @@ impl PendingSurvey {
     }
 
     /// The answers so far, in the order of the workers, each strand once.
-    pub(crate) fn finish(self) -> Surveyed {
+    pub(crate) fn finish(self, mut turn: AskersTurn) -> Surveyed {
         self.survey.is_over.store(true, Ordering::Relaxed);
         self.others().for_each(|inbox| inbox.withdraw(&self.survey));
         let mut answers = mem::take(&mut *lock(&self.survey.answers));
@@ -114,8 +116,8 @@ impl PendingSurvey {
         let slices = mem::take(&mut answers.slices);
         // With room for all: to move a million ids to a larger table takes 20 ms.
         let strands = slices.iter().map(|(_, facts)| facts.len()).sum();
+        turn.yield_if_long();
         let mut ids = IdSet::with_capacity_and_hasher(strands, Default::default());
-        let mut turn = AskersTurn::begin();
         for (inbox, mut facts) in slices {
             for piece in facts.pieces_mut() {
                 turn.yield_if_long();
@@ -130,7 +132,7 @@ impl PendingSurvey {
                 workers[at].counts.add(counts);
             }
         }
-        Surveyed { workers, ids, spent: answers.spent }
+        Surveyed { workers, ids, turn, spent: answers.spent }
     }
 }
 
@@ -180,20 +182,19 @@ pub(crate) fn survey(
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = monotonic_ns().saturating_add(limit_ns);
     let pending = PendingSurvey::post(question);
+    let mut turn = AskersTurn::begin();
     if pending.own.is_some() {
-        answer_for_own_worker(&pending.survey);
+        answer_for_own_worker(&pending.survey, &mut turn);
     }
     pending.wait(|| monotonic_ns() >= end_ns || is_unwanted());
-    pending.finish()
+    pending.finish(turn)
 }
 
 /// The strand that asks answers for its own worker: all other strands of that worker are suspended.
 /// They have their turns between two slices.
-fn answer_for_own_worker(survey: &Survey) {
+fn answer_for_own_worker(survey: &Survey, turn: &mut AskersTurn) {
     let mut progress = Progress::default();
     while with_existing(|worker| answer_slice(worker, survey, &mut progress)) == Some(false) {
-        if may_suspend() == Some(true) {
-            yield_now();
-        }
+        turn.yield_if_long();
     }
 }
