@@ -1,0 +1,309 @@
+//! The head of a request, from its bytes: strict, by RFC 9112 and RFC 9110.
+//!
+//! The crate httparse finds the parts. It also reads heads that RFC 9112 lets a server repair, such
+//! as those with bare line feeds; these are refused here, because a repair may differ from that of
+//! a proxy before the server.
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use httparse::{Error, Header, Request, Status};
+use smallvec::SmallVec;
+
+use super::{
+    authority,
+    framing::{Framing, FramingFields},
+    target::{self, Target},
+};
+use crate::{limits::HeadLimits, refusal::Refusal};
+
+/// The most bytes of a head that any limit allows, so that places in it are 16 bits.
+pub(crate) const HEAD_MOST: usize = u16::MAX as usize;
+/// The most fields of a head that any limit allows.
+pub(crate) const FIELDS_MOST: usize = 256;
+/// The number of fields of most requests; more are parsed with more stack.
+const FEW_FIELDS: usize = 16;
+
+/// The head of a request, whose fields lie in its bytes.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) bytes: Bytes,
+    pub(crate) method: Method,
+    /// Where the target lies in `bytes`.
+    pub(crate) target_at: (u16, u16),
+    pub(crate) target: Target,
+    pub(crate) is_http_1_0: bool,
+    pub(crate) fields: SmallVec<[FieldSpan; 6]>,
+    pub(crate) framing: Framing,
+    pub(crate) stays: bool,
+    pub(crate) wants_upgrade: bool,
+    pub(crate) expects_continue: bool,
+}
+
+/// Where a field lies in the bytes of a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldSpan {
+    name: (u16, u16),
+    value: (u16, u16),
+}
+
+impl FieldSpan {
+    pub(crate) fn name(self, head: &[u8]) -> &[u8] {
+        &head[usize::from(self.name.0)..usize::from(self.name.1)]
+    }
+
+    pub(crate) fn value(self, head: &[u8]) -> &[u8] {
+        &head[usize::from(self.value.0)..usize::from(self.value.1)]
+    }
+}
+
+/// Where a head ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The head has this many bytes, its empty line included.
+    At(usize),
+    /// It has not arrived as a whole. The next search may begin here.
+    Later(usize),
+}
+
+/// Searches the end of a head from `from`, where an earlier search of these bytes stopped. Also
+/// finds an end of bare line feeds, so that such a head is refused at once.
+pub(crate) fn find_end(bytes: &[u8], from: usize) -> End {
+    let mut at = from;
+    while let Some(line) = memchr::memchr(b'\n', &bytes[at..]) {
+        let next = at + line + 1;
+        match &bytes[next..] {
+            [b'\n', ..] => return End::At(next + 1),
+            [b'\r', b'\n', ..] => return End::At(next + 2),
+            [] | [b'\r'] => return End::Later(next - 1),
+            _ => at = next,
+        }
+    }
+    End::Later(bytes.len())
+}
+
+/// Checks what has arrived of a head without an end: whether it may still become one.
+pub(crate) fn check_begun(bytes: &[u8], limits: &HeadLimits) -> Result<(), Refusal> {
+    if !bytes.first().is_none_or(|first| first.is_ascii_graphic()) {
+        return Err(Refusal::malformed("a request begins with its method"));
+    }
+    let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+    check_line(line, limits)?;
+    if bytes.len() > limits.bytes { Err(TOO_LARGE) } else { Ok(()) }
+}
+
+const TOO_LARGE: Refusal = Refusal::new(
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "the head of the request is too large",
+);
+
+fn check_line(length: usize, limits: &HeadLimits) -> Result<(), Refusal> {
+    if length > limits.line {
+        return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the line of the request is too long"));
+    }
+    Ok(())
+}
+
+/// Parses a head. `bytes` are all of it and no more.
+pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<Head, Refusal> {
+    if bytes.len() > limits.bytes.min(HEAD_MOST) {
+        check_line(memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1), limits)?;
+        return Err(TOO_LARGE);
+    }
+    let mut few = [const { MaybeUninit::uninit() }; FEW_FIELDS];
+    match parse_into(bytes, limits, &mut few) {
+        Err(Unparsed::TooManyFields) if limits.fields > FEW_FIELDS => parse_many(bytes, limits),
+        parsed => parsed,
+    }
+    .map_err(|unparsed| match unparsed {
+        Unparsed::TooManyFields => Refusal::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the head of the request has too many fields",
+        ),
+        Unparsed::Refused(refusal) => refusal,
+    })
+}
+
+/// Why a head was not parsed.
+enum Unparsed {
+    TooManyFields,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unparsed {
+    fn from(refusal: Refusal) -> Self {
+        Unparsed::Refused(refusal)
+    }
+}
+
+/// A function of its own, because its array would otherwise be in the frame of every connection.
+#[cold]
+#[inline(never)]
+fn parse_many(bytes: &[u8], limits: &HeadLimits) -> Result<Head, Unparsed> {
+    let mut many = [const { MaybeUninit::uninit() }; FIELDS_MOST];
+    parse_into(bytes, limits, &mut many)
+}
+
+fn parse_into<'b>(
+    bytes: &'b [u8],
+    limits: &HeadLimits,
+    room: &mut [MaybeUninit<Header<'b>>],
+) -> Result<Head, Unparsed> {
+    let mut request = Request::new(&mut []);
+    match request.parse_with_uninit_headers(bytes, room) {
+        Ok(Status::Complete(length)) if length == bytes.len() => {}
+        Err(Error::TooManyHeaders) => return Err(Unparsed::TooManyFields),
+        Err(Error::Version) => return Err(version_refused(bytes).into()),
+        Err(Error::NewLine) => return Err(BARE_LINE_FEED.into()),
+        Err(Error::HeaderName | Error::HeaderValue) => {
+            return Err(Refusal::malformed("a field of the request is malformed").into());
+        }
+        Ok(_) | Err(_) => return Err(Refusal::malformed("the request is malformed").into()),
+    }
+    check_line_ends(bytes)?;
+    let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
+    let line = method.len() + path.len() + " ".len() + " HTTP/1.1\r\n".len();
+    check_line(line, limits)?;
+    if request.headers.len() > limits.fields {
+        return Err(Unparsed::TooManyFields);
+    }
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| Refusal::malformed("the method of the request is malformed"))?;
+    let target = target::parse(&method, path.as_bytes())?;
+    let is_http_1_0 = request.version == Some(0);
+    let (read, spans) = read_fields(bytes, request.headers, limits)?;
+    read.check_host(is_http_1_0)?;
+    Ok(Head {
+        target_at: place(bytes, path.as_bytes()),
+        method,
+        target,
+        is_http_1_0,
+        framing: read.fields.framing(is_http_1_0)?,
+        stays: read.fields.stays(is_http_1_0),
+        wants_upgrade: read.fields.wants_upgrade && !is_http_1_0,
+        // A client of HTTP/1.0 does not wait for it (RFC 9110, section 10.1.1).
+        expects_continue: read.fields.expects_continue && !is_http_1_0,
+        fields: spans,
+        bytes: Bytes::copy_from_slice(bytes),
+    })
+}
+
+const BARE_LINE_FEED: Refusal =
+    Refusal::malformed("each line ends with a carriage return and a line feed");
+
+/// httparse also takes bare line feeds for the ends of lines, and empty lines at the start.
+fn check_line_ends(bytes: &[u8]) -> Result<(), Refusal> {
+    let mut ends = memchr::memchr_iter(b'\n', bytes);
+    match ends.all(|at| at > 1 && bytes[at - 1] == b'\r') {
+        true => Ok(()),
+        false => Err(BARE_LINE_FEED),
+    }
+}
+
+/// 505 for a version of HTTP that exists or may exist, 400 for anything else.
+fn version_refused(bytes: &[u8]) -> Refusal {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let version = words.nth(2).filter(|_| words.next().is_none()).unwrap_or_default();
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor, b'\r']
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Refusal::new(
+                StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+                "this server speaks HTTP/1.1 and HTTP/1.0 here",
+            )
+        }
+        _ => Refusal::malformed("the line of the request does not end with a version of HTTP"),
+    }
+}
+
+/// What the fields say about the message, and how many hosts they name.
+#[derive(Default)]
+struct FieldsRead {
+    fields: FramingFields,
+    hosts: usize,
+}
+
+impl FieldsRead {
+    /// HTTP/1.1 requires one Host, which may be empty (RFC 9112, section 3.2).
+    fn check_host(&self, is_http_1_0: bool) -> Result<(), Refusal> {
+        match self.hosts {
+            1 => Ok(()),
+            0 if is_http_1_0 => Ok(()),
+            0 => Err(Refusal::malformed("a request of HTTP/1.1 must have a Host")),
+            _ => Err(Refusal::malformed("a request must have one Host only")),
+        }
+    }
+}
+
+fn read_fields(
+    bytes: &[u8],
+    headers: &[Header<'_>],
+    limits: &HeadLimits,
+) -> Result<(FieldsRead, SmallVec<[FieldSpan; 6]>), Refusal> {
+    let mut read = FieldsRead::default();
+    let mut spans = SmallVec::with_capacity(headers.len());
+    for Header { name, value } in headers {
+        if name.len() + value.len() > limits.field {
+            return Err(Refusal::new(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "a field of the request is too long",
+            ));
+        }
+        read_field(&mut read, name, value)?;
+        spans.push(FieldSpan { name: place(bytes, name.as_bytes()), value: place(bytes, value) });
+    }
+    Ok((read, spans))
+}
+
+/// Reads one of the fields that concern the connection. Their lengths tell most others apart.
+fn read_field(read: &mut FieldsRead, name: &str, value: &[u8]) -> Result<(), Refusal> {
+    match name.len() {
+        4 if name.eq_ignore_ascii_case("host") => {
+            read.hosts += 1;
+            if !authority::is_valid(value) {
+                return Err(Refusal::malformed("the Host of the request is not a host"));
+            }
+        }
+        6 if name.eq_ignore_ascii_case("expect") => read.fields.expect(value)?,
+        10 if name.eq_ignore_ascii_case("connection") => read.fields.connection(value),
+        14 if name.eq_ignore_ascii_case("content-length") => read.fields.content_length(value)?,
+        17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+            read.fields.transfer_encoding(value)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Where a part of the head lies in it.
+fn place(head: &[u8], part: &[u8]) -> (u16, u16) {
+    // An empty part may lie anywhere.
+    let start = (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
+    match part.is_empty() {
+        true => (0, 0),
+        // Both fit, because the head has at most `HEAD_MOST` bytes.
+        false => (start as u16, (start + part.len()) as u16),
+    }
+}
+
+impl Head {
+    /// All fields, by name.
+    pub(crate) fn to_map(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.fields.len());
+        for field in &self.fields {
+            let name = HeaderName::from_bytes(field.name(&self.bytes));
+            let value = self.bytes.slice_ref(field.value(&self.bytes));
+            // httparse has checked both.
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests;

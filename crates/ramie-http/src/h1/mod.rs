@@ -1,0 +1,7 @@
+//! HTTP/1.1 as bytes, without I/O: requests and their bodies in, heads of responses out.
+
+pub(crate) mod authority;
+pub(crate) mod chunked;
+pub(crate) mod framing;
+pub(crate) mod head;
+pub(crate) mod target;

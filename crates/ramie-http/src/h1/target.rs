@@ -1,0 +1,202 @@
+//! The target of a request: which of the four forms of RFC 9112, section 3.2, it has.
+
+use http::Method;
+
+use super::authority;
+use crate::refusal::Refusal;
+
+/// Where the parts of a target lie in it, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) form: TargetForm,
+    /// Where the path begins, and where it ends: at the `?`, or at the end.
+    pub(crate) path: (u16, u16),
+    /// Whether a `?` follows the path; the query is all behind it.
+    pub(crate) has_query: bool,
+}
+
+/// The forms of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TargetForm {
+    /// `/path?query`.
+    Origin,
+    /// `http://host/path?query`.
+    Absolute,
+    /// `*`, of OPTIONS.
+    Asterisk,
+}
+
+const BAD_TARGET: Refusal = Refusal::malformed("the target of the request is not a URI");
+
+/// Finds the form of a target, and checks each of its bytes.
+pub(crate) fn parse(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
+    match target {
+        _ if method == Method::CONNECT => Err(Refusal::new(
+            http::StatusCode::NOT_IMPLEMENTED,
+            "this server is no proxy, so it does not serve CONNECT",
+        )),
+        [b'/', ..] => path_of(target, 0, TargetForm::Origin),
+        b"*" if method == Method::OPTIONS => {
+            Ok(Target { form: TargetForm::Asterisk, path: (0, 1), has_query: false })
+        }
+        _ => {
+            let start = scheme_length(target).ok_or(BAD_TARGET)?;
+            let rest = &target[start..];
+            let length = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+            let authority = &rest[..length.unwrap_or(rest.len())];
+            // A URI of http without a host is invalid (RFC 9110, section 4.2.1).
+            if authority.is_empty() || authority[0] == b':' || !authority::is_valid(authority) {
+                return Err(BAD_TARGET);
+            }
+            path_of(target, start + authority.len(), TargetForm::Absolute)
+        }
+    }
+}
+
+/// The length of `http://` or `https://`.
+fn scheme_length(target: &[u8]) -> Option<usize> {
+    let has = |scheme: &[u8]| {
+        target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    ["http://", "https://"].into_iter().find(|scheme| has(scheme.as_bytes())).map(str::len)
+}
+
+fn path_of(target: &[u8], start: usize, form: TargetForm) -> Result<Target, Refusal> {
+    let rest = &target[start..];
+    let query = memchr::memchr(b'?', rest);
+    let (path, query) = match query {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => (rest, &b""[..]),
+    };
+    let is_valid = is_made_of(path, PATH) && is_made_of(query, QUERY);
+    let end = start + path.len();
+    match u16::try_from(end) {
+        Ok(end) if is_valid => {
+            let has_query = usize::from(end) < target.len();
+            Ok(Target { form, path: (start as u16, end), has_query })
+        }
+        _ => Err(BAD_TARGET),
+    }
+}
+
+const PATH: u8 = 1;
+const QUERY: u8 = 2;
+
+/// Which bytes a path and a query are made of (RFC 3986, section 3.3 and 3.4).
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let class = match byte as u8 {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => PATH | QUERY,
+            b'-' | b'.' | b'_' | b'~' => PATH | QUERY,
+            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
+                PATH | QUERY
+            }
+            b':' | b'@' | b'/' => PATH | QUERY,
+            b'?' => QUERY,
+            // RFC 3986 excludes these from queries, but browsers send them, and no server reads them
+            // differently.
+            b'[' | b']' | b'|' | b'^' | b'`' | b'{' | b'}' => QUERY,
+            _ => 0,
+        };
+        classes[byte] = class;
+        byte += 1;
+    }
+    classes
+};
+
+fn is_made_of(text: &[u8], class: u8) -> bool {
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        if CLASSES[usize::from(*byte)] & class == 0 {
+            let is_escape = *byte == b'%'
+                && text.get(at + 1).is_some_and(u8::is_ascii_hexdigit)
+                && text.get(at + 2).is_some_and(u8::is_ascii_hexdigit);
+            if !is_escape {
+                return false;
+            }
+            at += 2;
+        }
+        at += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn parts(method: Method, target: &str) -> Option<(TargetForm, &str, Option<&str>)> {
+        let parsed = parse(&method, target.as_bytes()).ok()?;
+        let (start, end) = (usize::from(parsed.path.0), usize::from(parsed.path.1));
+        let query = parsed.has_query.then(|| &target[end + 1..]);
+        Some((parsed.form, &target[start..end], query))
+    }
+
+    #[test]
+    fn each_form_has_its_parts() {
+        use TargetForm::{Absolute, Asterisk, Origin};
+        for (target, form, path, query) in [
+            ("/", Origin, "/", None),
+            ("/a/b%20c;d=1", Origin, "/a/b%20c;d=1", None),
+            ("//a", Origin, "//a", None),
+            ("/a?", Origin, "/a", Some("")),
+            ("/a?b=c?d/[e]", Origin, "/a", Some("b=c?d/[e]")),
+            ("http://a", Absolute, "", None),
+            ("HTTP://a:80/b?c", Absolute, "/b", Some("c")),
+            ("https://[::1]?c", Absolute, "", Some("c")),
+        ] {
+            assert_eq!(parts(Method::GET, target), Some((form, path, query)), "{target}");
+        }
+        assert_eq!(parts(Method::OPTIONS, "*"), Some((Asterisk, "*", None)));
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        for bad in [
+            "",
+            "*",
+            "a",
+            "a/b",
+            "/a b",
+            "/%",
+            "/%2",
+            "/%zz",
+            "/a#b",
+            "/\u{e4}",
+            "/\u{7f}",
+            "/a\\b",
+            "/a\"",
+            "/<a>",
+            "/a?\"",
+            "http:/a",
+            "http://",
+            "http:///a",
+            "http://u@a/",
+            "http://a,b/",
+            "ftp://a/",
+            "http://:80/",
+            "?a",
+            "/{a}",
+            "/a|b",
+        ] {
+            assert_eq!(parts(Method::GET, bad), None, "{bad:?}");
+        }
+        assert_eq!(parts(Method::CONNECT, "a:443"), None);
+        assert_eq!(parts(Method::OPTIONS, "**"), None);
+    }
+
+    #[test]
+    fn each_byte_that_is_accepted_is_one_of_a_uri_of_the_crate_http() {
+        for byte in 0..=255_u8 {
+            for start in [&b"/a"[..], b"/a?b"] {
+                let target = [start, &[byte], b"x"].concat();
+                if parse(&Method::GET, &target).is_ok() {
+                    assert!(http::Uri::try_from(&target[..]).is_ok(), "{target:?}");
+                }
+            }
+        }
+    }
+}
