@@ -2,15 +2,96 @@
 
 use std::time::Duration;
 
-/// The limits on the head of a request. Larger heads are refused before a handler sees them.
+/// The limits of a server. Each has a default, so that a server without any settings withstands
+/// clients that send too much, too slowly, or too often.
+///
+/// | limit | default | a client that exceeds it |
+/// |---|---|---|
+/// | `line_bytes` | 8 KiB | 414, close |
+/// | `head_bytes` | 32 KiB | 431, close |
+/// | `fields` | 100 | 431, close |
+/// | `field_bytes` | 16 KiB | 431, close |
+/// | `body_bytes` | 2 MiB | 413, close |
+/// | `trailer_bytes` | 8 KiB | 431, close |
+/// | `head_timeout` | 10 s | 408, close |
+/// | `body_bytes_per_second` | 256 | 408, close |
+/// | `body_grace` | 10 s | |
+/// | `idle_timeout` | 60 s | close |
+/// | `write_timeout` | 30 s | close |
+/// | `request_timeout` | 60 s | 503, close |
+/// | `requests_per_connection` | 100,000 | close behind the last response |
+/// | `pipelined_bytes` | 64 KiB | nothing is read until responses are sent |
+/// | `connections` | 100,000 | 503 with Retry-After, close |
+/// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
+///
+/// # Examples
+/// ```
+/// use ramie_http::Limits;
+///
+/// let limits = Limits { body_bytes: 100 << 20, ..Limits::default() };
+/// # assert_eq!(limits.fields, 100);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HeadLimits {
-    /// Bytes of the whole head.
-    pub(crate) bytes: usize,
-    /// Bytes of the first line.
-    pub(crate) line: usize,
-    /// The number of fields.
-    pub(crate) fields: usize,
+pub struct Limits {
+    /// Bytes of the first line of a request, its line end included.
+    pub line_bytes: usize,
+    /// Bytes of the head of a request; at most 65,535.
+    pub head_bytes: usize,
+    /// The number of fields in a head; at most 256.
+    pub fields: usize,
     /// Bytes of the name and the value of one field.
-    pub(crate) field: usize,
+    pub field_bytes: usize,
+    /// Bytes of a body, without the lines of chunks.
+    pub body_bytes: u64,
+    /// Bytes of the fields behind a body.
+    pub trailer_bytes: usize,
+    /// The time from the first byte of a request to the end of its head.
+    pub head_timeout: Duration,
+    /// How fast a body must arrive on average, once `body_grace` has passed since its begin; 0
+    /// means any speed.
+    pub body_bytes_per_second: u64,
+    /// How long a body may be slower.
+    pub body_grace: Duration,
+    /// How long a connection may wait for its first request, and between two.
+    pub idle_timeout: Duration,
+    /// How long a single write may wait until the client takes bytes.
+    pub write_timeout: Duration,
+    /// The time that a handler has for one request, the arrival of its body included. Then
+    /// everything that the handler waits for is cancelled.
+    pub request_timeout: Duration,
+    /// How many requests one connection may send.
+    pub requests_per_connection: u64,
+    /// Bytes of requests that are taken from the kernel before responses to earlier ones are sent.
+    pub pipelined_bytes: usize,
+    /// How many connections are open at once.
+    pub connections: usize,
+    /// How many connections are open at once from one address (of IPv6: from one /64 network).
+    pub connections_per_address: usize,
+}
+
+impl Limits {
+    pub(crate) const DEFAULT: Limits = Limits {
+        line_bytes: 8 << 10,
+        head_bytes: 32 << 10,
+        fields: 100,
+        field_bytes: 16 << 10,
+        body_bytes: 2 << 20,
+        trailer_bytes: 8 << 10,
+        head_timeout: Duration::from_secs(10),
+        body_bytes_per_second: 256,
+        body_grace: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_secs(30),
+        request_timeout: Duration::from_secs(60),
+        requests_per_connection: 100_000,
+        pipelined_bytes: 64 << 10,
+        connections: 100_000,
+        connections_per_address: 10_000,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits::DEFAULT
+    }
 }

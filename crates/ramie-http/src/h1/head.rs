@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use httparse::{Error, Header, Request, Status};
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ use super::{
     framing::{Framing, FramingFields},
     target::{self, Target},
 };
-use crate::{limits::HeadLimits, refusal::Refusal};
+use crate::{limits::Limits, refusal::Refusal};
 
 /// The most bytes of a head that any limit allows, so that places in it are 16 bits.
 pub(crate) const HEAD_MOST: usize = u16::MAX as usize;
@@ -84,13 +84,13 @@ pub(crate) fn find_end(bytes: &[u8], from: usize) -> End {
 }
 
 /// Checks what has arrived of a head without an end: whether it may still become one.
-pub(crate) fn check_begun(bytes: &[u8], limits: &HeadLimits) -> Result<(), Refusal> {
+pub(crate) fn check_begun(bytes: &[u8], limits: &Limits) -> Result<(), Refusal> {
     if !bytes.first().is_none_or(|first| first.is_ascii_graphic()) {
         return Err(Refusal::malformed("a request begins with its method"));
     }
     let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
     check_line(line, limits)?;
-    if bytes.len() > limits.bytes { Err(TOO_LARGE) } else { Ok(()) }
+    if bytes.len() > limits.head_bytes { Err(TOO_LARGE) } else { Ok(()) }
 }
 
 const TOO_LARGE: Refusal = Refusal::new(
@@ -98,16 +98,16 @@ const TOO_LARGE: Refusal = Refusal::new(
     "the head of the request is too large",
 );
 
-fn check_line(length: usize, limits: &HeadLimits) -> Result<(), Refusal> {
-    if length > limits.line {
+fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
+    if length > limits.line_bytes {
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the line of the request is too long"));
     }
     Ok(())
 }
 
 /// Parses a head. `bytes` are all of it and no more.
-pub(crate) fn parse(bytes: &[u8], limits: &HeadLimits) -> Result<Head, Refusal> {
-    if bytes.len() > limits.bytes.min(HEAD_MOST) {
+pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, Refusal> {
+    if bytes.len() > limits.head_bytes.min(HEAD_MOST) {
         check_line(memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1), limits)?;
         return Err(TOO_LARGE);
     }
@@ -140,14 +140,14 @@ impl From<Refusal> for Unparsed {
 /// A function of its own, because its array would otherwise be in the frame of every connection.
 #[cold]
 #[inline(never)]
-fn parse_many(bytes: &[u8], limits: &HeadLimits) -> Result<Head, Unparsed> {
+fn parse_many(bytes: &[u8], limits: &Limits) -> Result<Head, Unparsed> {
     let mut many = [const { MaybeUninit::uninit() }; FIELDS_MOST];
     parse_into(bytes, limits, &mut many)
 }
 
 fn parse_into<'b>(
     bytes: &'b [u8],
-    limits: &HeadLimits,
+    limits: &Limits,
     room: &mut [MaybeUninit<Header<'b>>],
 ) -> Result<Head, Unparsed> {
     let mut request = Request::new(&mut []);
@@ -241,12 +241,12 @@ impl FieldsRead {
 fn read_fields(
     bytes: &[u8],
     headers: &[Header<'_>],
-    limits: &HeadLimits,
+    limits: &Limits,
 ) -> Result<(FieldsRead, SmallVec<[FieldSpan; 6]>), Refusal> {
     let mut read = FieldsRead::default();
     let mut spans = SmallVec::with_capacity(headers.len());
     for Header { name, value } in headers {
-        if name.len() + value.len() > limits.field {
+        if name.len() + value.len() > limits.field_bytes {
             return Err(Refusal::new(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "a field of the request is too long",
@@ -290,6 +290,42 @@ fn place(head: &[u8], part: &[u8]) -> (u16, u16) {
 }
 
 impl Head {
+    fn text(&self, (start, end): (usize, usize)) -> &str {
+        // `target::parse` has accepted ASCII only.
+        str::from_utf8(&self.bytes[start..end]).unwrap_or_default()
+    }
+
+    /// The path of the target; `/` if it is empty.
+    pub(crate) fn path(&self) -> &str {
+        let start = usize::from(self.target_at.0);
+        let (from, to) = self.target.path;
+        match self.text((start + usize::from(from), start + usize::from(to))) {
+            "" => "/",
+            path => path,
+        }
+    }
+
+    /// The query of the target.
+    pub(crate) fn query(&self) -> Option<&str> {
+        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
+        let query = start + usize::from(self.target.path.1) + 1;
+        self.target.has_query.then(|| self.text((query, end)))
+    }
+
+    /// The target.
+    pub(crate) fn to_uri(&self) -> Uri {
+        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
+        // The tests of `target` show that the crate `http` takes what `target::parse` takes.
+        Uri::from_maybe_shared(self.bytes.slice(start..end)).unwrap_or_default()
+    }
+
+    /// The value of the first field of this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
+        let is_named =
+            |field: &&FieldSpan| field.name(&self.bytes).eq_ignore_ascii_case(name.as_bytes());
+        self.fields.iter().find(is_named).map(|field| field.value(&self.bytes))
+    }
+
     /// All fields, by name.
     pub(crate) fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.fields.len());

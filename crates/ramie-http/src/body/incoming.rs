@@ -1,0 +1,294 @@
+//! The body of a request, which arrives while it is read.
+//!
+//! # Protocol: whose turn it is to read
+//! The connection lends its input to the body, and takes it back when the response is sent. Whoever
+//! still holds the body then reads an error: the next bytes belong to the next request. Both sides
+//! go through one lock, so that a read that is under way ends first.
+
+use std::{
+    io::{self, Read},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::HeaderMap;
+use ramie::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::BodyError;
+use crate::{
+    h1::{
+        chunked::{ChunkedDecoder, Found},
+        framing::Framing,
+    },
+    io::{Input, Stream},
+    limits::Limits,
+};
+
+/// The handle of a body that arrives.
+pub(crate) struct Incoming {
+    /// The length that the client has announced.
+    length: Option<u64>,
+    shared: Arc<Mutex<Lent>>,
+}
+
+/// What the body has of its connection.
+struct Lent {
+    /// None once the connection has taken it back.
+    source: Option<BodySource>,
+    trailers: Option<HeaderMap>,
+}
+
+/// The input of a connection while a body is read from it.
+pub(crate) struct BodySource {
+    stream: Arc<Stream>,
+    input: Input,
+    left: BodyLeft,
+    /// The client waits for `100 Continue` before it sends the body.
+    awaits_continue: bool,
+    pace: Pace,
+    /// Bytes that may still come before the body is too large.
+    room: u64,
+    most: u64,
+    /// The first error; all further reads fail with it, because the place in the input is lost.
+    error: Option<BodyError>,
+}
+
+/// The part of a body that was not read yet.
+enum BodyLeft {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+}
+
+/// How fast a body arrives.
+struct Pace {
+    begin: Option<Instant>,
+    received: u64,
+    bytes_per_second: u64,
+    grace: Duration,
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// The size of reads from the stream that are not from a reader's own large buffer.
+const PIECE: usize = 16 << 10;
+
+impl Incoming {
+    pub(crate) fn new(
+        stream: &Arc<Stream>,
+        input: Input,
+        framing: Framing,
+        awaits_continue: bool,
+        limits: &Limits,
+    ) -> Self {
+        let (left, length) = match framing {
+            Framing::Length(length) => (BodyLeft::Length(length), Some(length)),
+            Framing::Chunked => {
+                (BodyLeft::Chunked(ChunkedDecoder::new(limits.trailer_bytes)), None)
+            }
+        };
+        let source = BodySource {
+            stream: Arc::clone(stream),
+            awaits_continue: awaits_continue && input.is_empty(),
+            input,
+            left,
+            pace: Pace {
+                begin: None,
+                received: 0,
+                bytes_per_second: limits.body_bytes_per_second,
+                grace: limits.body_grace,
+            },
+            room: limits.body_bytes,
+            most: limits.body_bytes,
+            error: None,
+        };
+        let lent = Lent { source: Some(source), trailers: None };
+        Incoming { length, shared: Arc::new(Mutex::new(lent)) }
+    }
+
+    /// A second handle, with which the connection takes its input back.
+    pub(crate) fn share(&self) -> Incoming {
+        Incoming { length: self.length, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Ends all reads of this body. None: this was called before.
+    ///
+    /// # Blocking
+    /// While another strand reads.
+    pub(crate) fn take_back(&self) -> Option<BodySource> {
+        self.lent().source.take()
+    }
+
+    fn lent(&self) -> MutexGuard<'_, Lent> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    pub(super) fn set_limit(&self, most: u64) {
+        if let Some(source) = &mut self.lent().source {
+            let read = source.most - source.room;
+            (source.most, source.room) = (most, most.saturating_sub(read));
+        }
+    }
+
+    pub(super) fn take_trailers(&self) -> Option<HeaderMap> {
+        self.lent().trailers.take()
+    }
+
+    pub(super) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let mut lent = self.lent();
+        let source = lent.source.as_mut().ok_or(BodyError::Over)?;
+        let read = source.read(buf)?;
+        if read == 0
+            && let BodyLeft::Chunked(decoder) = &mut source.left
+            && let Some(trailers) = decoder.take_trailers()
+        {
+            lent.trailers = Some(trailers);
+        }
+        Ok(read)
+    }
+}
+
+impl BodySource {
+    /// Whether the whole body was read, so that the next bytes are those of the next request.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.error.is_none()
+            && match &self.left {
+                BodyLeft::Length(left) => *left == 0,
+                BodyLeft::Chunked(decoder) => decoder.is_done(),
+            }
+    }
+
+    /// Whether the client still waits for `100 Continue`, so it may never send the body.
+    pub(crate) fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+
+    /// The bytes behind the body.
+    pub(crate) fn into_input(self) -> Input {
+        self.input
+    }
+
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        self.read_some(buf).inspect_err(|error| self.error = BodyError::of(error))
+    }
+
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &self.left {
+            BodyLeft::Length(left) if *left > self.room => {
+                return Err(BodyError::TooLarge { most: self.most }.into());
+            }
+            BodyLeft::Length(0) => return Ok(0),
+            BodyLeft::Length(_) => self.read_of_length(buf),
+            BodyLeft::Chunked(_) => self.read_of_chunks(buf),
+        }
+    }
+
+    fn read_of_length(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let BodyLeft::Length(left) = self.left else { return Ok(0) };
+        let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let buf = &mut buf[..most];
+        let here = self.input.unused();
+        let read = match here.len().min(buf.len()) {
+            0 => self.receive(buf)?,
+            length => {
+                buf[..length].copy_from_slice(&here[..length]);
+                self.input.consume(length);
+                length
+            }
+        };
+        self.left = BodyLeft::Length(left - read as u64);
+        self.room -= read as u64;
+        Ok(read)
+    }
+
+    fn read_of_chunks(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let BodyLeft::Chunked(decoder) = &mut self.left else { return Ok(0) };
+            if decoder.is_done() {
+                return Ok(0);
+            }
+            let step = decoder.advance(self.input.unused(), buf.len());
+            let (used, found) = step.map_err(BodyError::from)?;
+            match found {
+                Found::Data(at) => {
+                    let length = at.len();
+                    buf[..length].copy_from_slice(&self.input.unused()[at]);
+                    self.input.consume(used);
+                    self.room = self
+                        .room
+                        .checked_sub(length as u64)
+                        .ok_or(BodyError::TooLarge { most: self.most })?;
+                    return Ok(length);
+                }
+                Found::End => {
+                    self.input.consume(used);
+                    return Ok(0);
+                }
+                Found::NeedsMore => {
+                    self.input.consume(used);
+                    self.receive_more()?;
+                }
+            }
+        }
+    }
+
+    /// A function of its own, because its buffer would otherwise be in the frame of each read.
+    #[inline(never)]
+    fn receive_more(&mut self) -> io::Result<()> {
+        let mut piece = [0; PIECE];
+        let received = self.receive(&mut piece)?;
+        self.input.add_copied(&piece[..received]);
+        Ok(())
+    }
+
+    /// Receives bytes from the stream.
+    fn receive(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if std::mem::take(&mut self.awaits_continue) {
+            self.stream.write_all(CONTINUE)?;
+        }
+        self.stream.set_read_timeout(Some(self.pace.patience()?))?;
+        match self.stream.read(buf) {
+            Ok(0) => Err(BodyError::Truncated.into()),
+            Ok(received) => {
+                self.pace.received += received as u64;
+                Ok(received)
+            }
+            Err(error) if is_timeout(&error) => Err(BodyError::TooSlow.into()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether the read timeout has passed, and not a limit of the program.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+        && !ramie::cancel::is_cancelled(error)
+}
+
+impl Pace {
+    /// How long the next bytes may take.
+    fn patience(&mut self) -> Result<Duration, BodyError> {
+        let begin = *self.begin.get_or_insert_with(Instant::now);
+        if self.bytes_per_second == 0 {
+            return Ok(Duration::from_secs(365 * 24 * 60 * 60));
+        }
+        let earned =
+            Duration::from_millis(self.received.saturating_mul(1000) / self.bytes_per_second);
+        let left = (self.grace + earned).saturating_sub(begin.elapsed());
+        if left.is_zero() { Err(BodyError::TooSlow) } else { Ok(left) }
+    }
+}
+
+impl Read for Incoming {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        Incoming::read(self, buf)
+    }
+}

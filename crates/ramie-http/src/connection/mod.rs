@@ -1,0 +1,379 @@
+//! One connection of HTTP/1.1: requests in, responses out, on a fiber of its own.
+//!
+//! # Protocol
+//! | state | waits for | limit | then |
+//! |---|---|---|---|
+//! | idle | the first byte of a request | `idle_timeout` | head |
+//! | head | the end of the head | `head_timeout` from its first byte | handler; 408 if it is late |
+//! | handler | what the handler waits for, the body included | `request_timeout` | response |
+//! | response | the client to take it | `write_timeout` for each write | rest |
+//! | rest | the part of the body that nobody has read | 64 KiB, at the pace of bodies | idle, or closed |
+//!
+//! Responses to pipelined requests are gathered and sent before the connection waits for input, or
+//! when they are large; meanwhile nothing more is received, so a client that does not read its
+//! responses cannot make the server keep them.
+//!
+//! After a request that breaks the protocol nothing that follows can be trusted to be a request.
+//! Such a connection is closed with the response. It lingers: the write side is shut down, and the
+//! rest of the input is read for a second, because closing a socket with unread input resets the
+//! connection, and the client could lose the response.
+
+mod output;
+mod respond;
+mod upgrade;
+
+use std::{
+    io,
+    net::{Shutdown, SocketAddr},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{Method, StatusCode};
+use ramie::cancel;
+
+pub use self::upgrade::{Upgrade, Upgraded};
+use self::{output::Output, respond::Asked};
+use crate::{
+    body::{Body, Incoming, is_timeout},
+    h1::{
+        framing::Framing,
+        head::{self, End, Head},
+    },
+    io::{Input, Receiver, Stream},
+    limits::Limits,
+    refusal::Refusal,
+    request::{Parts, Request},
+    response::{IntoResponse, Response},
+    router::Router,
+};
+
+/// How long, and for how many reads, the client may still send after the last response.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_READS: usize = 64;
+/// How many bytes of a body that the handler has not read are read for it.
+const SKIPPED: usize = 64 << 10;
+
+/// What connections share.
+pub(crate) struct Service {
+    pub(crate) router: Router,
+    pub(crate) limits: Limits,
+}
+
+/// What a connection tells its server.
+pub(crate) trait Presence {
+    /// The connection is between requests. Returns false if it should be closed.
+    fn set_idle(&self) -> bool;
+    /// A request has begun.
+    fn set_busy(&self);
+    /// Whether the server stops, so that responses say `close`.
+    fn is_stopping(&self) -> bool;
+}
+
+/// Serves until either side closes the connection.
+///
+/// # Errors
+/// Those of the stream, which concern the client only.
+pub(crate) fn serve(
+    stream: &Arc<Stream>,
+    service: &Service,
+    presence: &impl Presence,
+) -> io::Result<()> {
+    stream.set_write_timeout(Some(service.limits.write_timeout))?;
+    let mut connection = Http1 {
+        stream,
+        service,
+        presence,
+        peer: stream.peer_addr(),
+        receiver: Receiver::new(stream),
+        input: Input::default(),
+        output: Output::new(stream),
+        patience: Patience::default(),
+        served: 0,
+    };
+    match connection.converse()? {
+        Ended::Closed => Ok(()),
+        Ended::ClosedByServer => {
+            connection.output.flush()?;
+            drop(connection);
+            linger(stream)
+        }
+        Ended::Upgraded(upgrade) => {
+            connection.output.flush()?;
+            let input = std::mem::take(&mut connection.input);
+            drop(connection);
+            upgrade.call(Upgraded::new(Arc::clone(stream), input));
+            Ok(())
+        }
+    }
+}
+
+/// A connection that is served.
+struct Http1<'a, P> {
+    stream: &'a Arc<Stream>,
+    service: &'a Service,
+    presence: &'a P,
+    peer: Option<SocketAddr>,
+    receiver: Receiver<'a>,
+    input: Input,
+    output: Output<'a>,
+    patience: Patience,
+    served: u64,
+}
+
+/// How a connection has ended.
+enum Ended {
+    /// The client has closed it, or is idle for too long.
+    Closed,
+    ClosedByServer,
+    Upgraded(Upgrade),
+}
+
+/// The next step.
+enum Step {
+    NextRequest,
+    End(Ended),
+}
+
+impl<P: Presence> Http1<'_, P> {
+    fn converse(&mut self) -> io::Result<Ended> {
+        loop {
+            match self.next_head() {
+                Ok(Some(head)) => match self.answer(head)? {
+                    Step::NextRequest => {}
+                    Step::End(ended) => return Ok(ended),
+                },
+                Ok(None) => return Ok(Ended::Closed),
+                Err(NoHead::Io(error)) => return Err(error),
+                Err(NoHead::Refused(refusal)) => {
+                    let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
+                    respond::respond(&mut self.output, refusal.into_response(), asked)?;
+                    return Ok(Ended::ClosedByServer);
+                }
+            }
+        }
+    }
+
+    /// Waits for the next head. None: the client has closed the connection, or is to be left.
+    fn next_head(&mut self) -> Result<Option<Head>, NoHead> {
+        loop {
+            if let Some(head) = self.parse_head()? {
+                return Ok(Some(head));
+            }
+            self.output.flush()?;
+            if !self.wait_for_input()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn parse_head(&mut self) -> Result<Option<Head>, Refusal> {
+        let limits = &self.service.limits;
+        // One empty line before a request is allowed (RFC 9112, section 2.2).
+        if self.input.searched == 0 && self.input.unused().starts_with(b"\r\n") {
+            self.input.consume(2);
+        }
+        let unused = self.input.unused();
+        if unused.is_empty() || unused == b"\r" {
+            return Ok(None);
+        }
+        match head::find_end(unused, self.input.searched) {
+            End::At(length) => {
+                let head = head::parse(&unused[..length], limits)?;
+                self.input.consume(length);
+                Ok(Some(head))
+            }
+            End::Later(next) => {
+                head::check_begun(unused, limits)?;
+                self.input.searched = next;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Receives more. Returns false if the connection is at its end.
+    fn wait_for_input(&mut self) -> Result<bool, NoHead> {
+        let limits = &self.service.limits;
+        let is_idle = self.input.is_empty();
+        if is_idle {
+            if !self.presence.set_idle() {
+                return Ok(false);
+            }
+            self.patience.idle(self.stream, limits.idle_timeout)?;
+        } else {
+            self.input.copy();
+            self.patience.begun(self.stream, limits.head_timeout)?;
+        }
+        let received = match self.receiver.receive(&mut self.input) {
+            Ok(received) => received,
+            Err(error) if is_timeout(&error) && is_idle => return Ok(false),
+            Err(error) if is_timeout(&error) => return Err(LATE_HEAD.into()),
+            Err(error) => return Err(error.into()),
+        };
+        self.presence.set_busy();
+        Ok(received)
+    }
+
+    fn answer(&mut self, head: Head) -> io::Result<Step> {
+        let limits = &self.service.limits;
+        self.served += 1;
+        let asked = Asked {
+            is_head: head.method == Method::HEAD,
+            is_http_1_0: head.is_http_1_0,
+            stays: head.stays
+                && self.served < limits.requests_per_connection
+                && !self.presence.is_stopping(),
+        };
+        let (body, lent) = self.lend_body(&head);
+        if !self.input.is_empty() {
+            self.input.copy();
+        }
+        let wants_upgrade = head.wants_upgrade;
+        let request = Request::received(Parts::received(head, self.peer), body);
+        let Some(mut response) = self.call_handler(request) else {
+            let asked = Asked { stays: false, ..asked };
+            let failed = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            respond::respond(&mut self.output, failed, asked)?;
+            return Ok(Step::End(Ended::ClosedByServer));
+        };
+        let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
+        let is_switch = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if is_switch && upgrade.is_none() {
+            log::error!("a handler answered 101 to a request without an upgrade");
+            response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        }
+        let mut stays = respond::respond(&mut self.output, response, asked)?;
+        if let Some(lent) = lent {
+            stays &= self.take_body_back(&lent)?;
+        }
+        Ok(match (is_switch, upgrade) {
+            (true, Some(upgrade)) => Step::End(Ended::Upgraded(upgrade)),
+            _ if stays => Step::NextRequest,
+            _ => Step::End(Ended::ClosedByServer),
+        })
+    }
+
+    /// The body of a request, and a second handle if it has one.
+    fn lend_body(&mut self, head: &Head) -> (Body, Option<Incoming>) {
+        if head.framing == Framing::Length(0) {
+            return (Body::empty(), None);
+        }
+        let input = std::mem::take(&mut self.input);
+        let limits = &self.service.limits;
+        let incoming =
+            Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
+        (Body::incoming(incoming.share()), Some(incoming))
+    }
+
+    /// Calls the handler within its time. None: it panicked.
+    fn call_handler(&self, request: Request) -> Option<Response> {
+        let call = || {
+            cancel::with_timeout(self.service.limits.request_timeout, || {
+                self.service.router.call(request)
+            })
+        };
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Ok(response)) => Some(response),
+            Ok(Err(elapsed)) => Some(match elapsed.into_value() {
+                response if response.status().is_server_error() => response,
+                _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            }),
+            Err(_) => None,
+        }
+    }
+
+    /// Ends the reading of a body. Returns whether the next request can be found behind it.
+    fn take_body_back(&mut self, lent: &Incoming) -> io::Result<bool> {
+        let Some(mut source) = lent.take_back() else { return Ok(false) };
+        if !source.is_at_end() {
+            // The client may wait for the response before it sends the rest.
+            self.output.flush()?;
+            if source.awaits_continue() || !skip(&mut source) {
+                return Ok(false);
+            }
+        }
+        self.input = source.into_input();
+        self.patience = Patience::default();
+        Ok(true)
+    }
+}
+
+const LATE_HEAD: Refusal =
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
+
+/// Why there is no head.
+enum NoHead {
+    Refused(Refusal),
+    Io(io::Error),
+}
+
+impl From<Refusal> for NoHead {
+    fn from(refusal: Refusal) -> Self {
+        NoHead::Refused(refusal)
+    }
+}
+
+impl From<io::Error> for NoHead {
+    fn from(error: io::Error) -> Self {
+        NoHead::Io(error)
+    }
+}
+
+/// Reads the rest of a body if it is small. Returns whether it is at its end.
+#[inline(never)]
+fn skip(source: &mut crate::body::BodySource) -> bool {
+    let mut left = SKIPPED;
+    let mut piece = [0; 4 << 10];
+    while left > 0 {
+        match source.read(&mut piece) {
+            Ok(0) => return source.is_at_end(),
+            Ok(read) => left = left.saturating_sub(read),
+            Err(_) => return false,
+        }
+    }
+    source.is_at_end()
+}
+
+/// The time-out of the stream's next read. It is set only when it changes, and the clock is read
+/// only for heads that arrive in several pieces.
+#[derive(Default)]
+struct Patience {
+    is_idle_set: bool,
+    begun: Option<Instant>,
+}
+
+impl Patience {
+    fn idle(&mut self, stream: &Stream, timeout: Duration) -> io::Result<()> {
+        self.begun = None;
+        if !std::mem::replace(&mut self.is_idle_set, true) {
+            stream.set_read_timeout(Some(timeout))?;
+        }
+        Ok(())
+    }
+
+    /// More bytes of a head do not extend its time.
+    fn begun(&mut self, stream: &Stream, timeout: Duration) -> Result<(), NoHead> {
+        self.is_idle_set = false;
+        let now = Instant::now();
+        let left = (*self.begun.get_or_insert(now) + timeout).saturating_duration_since(now);
+        if left.is_zero() {
+            return Err(LATE_HEAD.into());
+        }
+        Ok(stream.set_read_timeout(Some(left))?)
+    }
+}
+
+/// A function of its own, because its buffer would otherwise be in every connection's frame.
+#[inline(never)]
+fn linger(stream: &Stream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LINGER))?;
+    let mut rest = [0; 8 << 10];
+    for _ in 0..LINGER_READS {
+        if stream.read(&mut rest)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}

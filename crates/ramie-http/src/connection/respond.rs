@@ -1,0 +1,182 @@
+//! Sends a response.
+
+use std::io::{self, Read, Write};
+
+use http::{HeaderMap, StatusCode};
+
+use super::Output;
+use crate::{
+    body::{BodyKind, BodySink, BodyWriter},
+    h1::response_head::{self, Afterwards, ResponseFraming},
+    response::Response,
+};
+
+/// Bodies up to this size are copied behind their heads, and sent with those of other responses.
+const COPIED: usize = 16 << 10;
+/// The size of the pieces in which a body is read and written.
+const PIECE: usize = 32 << 10;
+
+/// What the response depends on of its request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) is_head: bool,
+    pub(super) is_http_1_0: bool,
+    pub(super) stays: bool,
+}
+
+/// Writes a response. Returns whether the connection may stay open behind it.
+pub(super) fn respond(
+    output: &mut Output<'_>,
+    response: Response,
+    asked: Asked,
+) -> io::Result<bool> {
+    let (parts, body) = response.into_parts();
+    let framing = framing(parts.status, body.length(), asked.is_http_1_0);
+    let stays =
+        asked.stays && framing != ResponseFraming::UntilClose && !says_close(&parts.headers);
+    let after = match (stays, asked.is_http_1_0) {
+        (true, _) if parts.status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
+        (true, false) => Afterwards::Stay,
+        (true, true) => Afterwards::StayOfHttp10,
+        (false, _) => Afterwards::Close,
+    };
+    // A response to HEAD has the length that the handler states, if it made no body.
+    let head_framing = match (asked.is_head, framing) {
+        (true, ResponseFraming::Length(0)) if parts.headers.contains_key("content-length") => {
+            ResponseFraming::None
+        }
+        _ => framing,
+    };
+    response_head::append(output.buffer(), parts.status, &parts.headers, head_framing, after);
+    if asked.is_head || framing == ResponseFraming::None {
+        return Ok(stays);
+    }
+    send_body(output, body.0, framing)?;
+    Ok(stays)
+}
+
+fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> ResponseFraming {
+    match length {
+        _ if status.is_informational() => ResponseFraming::None,
+        _ if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED => {
+            ResponseFraming::None
+        }
+        Some(length) => ResponseFraming::Length(length),
+        None if is_http_1_0 => ResponseFraming::UntilClose,
+        None => ResponseFraming::Chunked,
+    }
+}
+
+fn says_close(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("connection").into_iter();
+    let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+fn send_body(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming) -> io::Result<()> {
+    match body {
+        BodyKind::Empty => Ok(()),
+        BodyKind::Full(bytes) if bytes.len() <= COPIED => {
+            output.buffer().extend_from_slice(&bytes);
+            output.flush_if_large()
+        }
+        BodyKind::Full(bytes) => output.send_with(&bytes),
+        BodyKind::Write(write) => {
+            let mut sink = ResponseSink { output, framing, trailers: None };
+            write(&mut BodyWriter::new(&mut sink))?;
+            sink.finish()
+        }
+        BodyKind::Read { mut reader, length } => send_read(output, &mut *reader, length, framing),
+        BodyKind::Incoming(incoming) => {
+            let length = incoming.length();
+            send_read(output, &mut { incoming }, length, framing)
+        }
+    }
+}
+
+/// Sends what a reader reads. A function of its own, because its buffer would otherwise be in the
+/// frame of every response.
+#[inline(never)]
+fn send_read(
+    output: &mut Output<'_>,
+    reader: &mut dyn Read,
+    length: Option<u64>,
+    framing: ResponseFraming,
+) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    let mut left = length;
+    let mut sink = ResponseSink { output, framing, trailers: None };
+    loop {
+        let most = left.map_or(PIECE, |left| PIECE.min(usize::try_from(left).unwrap_or(PIECE)));
+        if most == 0 {
+            break;
+        }
+        let read = match reader.read(&mut piece[..most]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        match (read, left) {
+            (0, Some(_)) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the reader of a response has fewer bytes than its length",
+                ));
+            }
+            (0, None) => break,
+            _ => {}
+        }
+        left = left.map(|left| left - read as u64);
+        sink.write(&piece[..read])?;
+        // A reader that waits must not hold back what it has read before.
+        sink.flush()?;
+    }
+    sink.finish()
+}
+
+/// Writes a body of unknown length.
+struct ResponseSink<'a, 'c> {
+    output: &'a mut Output<'c>,
+    framing: ResponseFraming,
+    trailers: Option<HeaderMap>,
+}
+
+impl ResponseSink<'_, '_> {
+    fn finish(self) -> io::Result<()> {
+        if self.framing != ResponseFraming::Chunked {
+            return self.output.flush_if_large();
+        }
+        let out = self.output.buffer();
+        out.extend_from_slice(b"0\r\n");
+        for (name, value) in self.trailers.iter().flat_map(HeaderMap::iter) {
+            response_head::append_field(out, name.as_str().as_bytes(), value.as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+        self.output.flush_if_large()
+    }
+}
+
+impl BodySink for ResponseSink<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let out = self.output.buffer();
+        if self.framing == ResponseFraming::Chunked {
+            // A chunk for each write: the runtime's own buffer is filled before it is sent.
+            write!(out, "{:x}\r\n", bytes.len())?;
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(b"\r\n");
+        } else {
+            out.extend_from_slice(bytes);
+        }
+        self.output.flush_if_large()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+
+    fn set_trailers(&mut self, trailers: HeaderMap) {
+        self.trailers = Some(trailers);
+    }
+}

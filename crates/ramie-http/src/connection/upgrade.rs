@@ -1,0 +1,81 @@
+//! Connections that change to another protocol, such as WebSocket.
+
+use std::{
+    fmt,
+    io::{self, IoSlice, Read, Write},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::io::{Input, Stream};
+
+/// What a connection does once its response 101 is sent; an extension of that response.
+#[derive(Clone)]
+pub struct Upgrade(Arc<Mutex<Option<OnUpgrade>>>);
+
+type OnUpgrade = Box<dyn FnOnce(Upgraded) + Send>;
+
+impl Upgrade {
+    /// Calls `f` with the stream, on the fiber of the connection, which is closed when `f` returns.
+    pub fn new(f: impl FnOnce(Upgraded) + Send + 'static) -> Self {
+        Upgrade(Arc::new(Mutex::new(Some(Box::new(f)))))
+    }
+
+    pub(super) fn call(self, stream: Upgraded) {
+        let f = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(f) = f {
+            f(stream);
+        }
+    }
+}
+
+impl fmt::Debug for Upgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Upgrade").finish_non_exhaustive()
+    }
+}
+
+/// The stream of a connection that speaks another protocol from now on.
+pub struct Upgraded {
+    stream: Arc<Stream>,
+    /// What the client has sent behind its request.
+    input: Input,
+}
+
+impl Upgraded {
+    pub(super) fn new(stream: Arc<Stream>, input: Input) -> Self {
+        Upgraded { stream, input }
+    }
+}
+
+impl Read for Upgraded {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let unused = self.input.unused();
+        if unused.is_empty() {
+            return self.stream.read(buf);
+        }
+        let length = unused.len().min(buf.len());
+        buf[..length].copy_from_slice(&unused[..length]);
+        self.input.consume(length);
+        Ok(length)
+    }
+}
+
+impl Write for Upgraded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Upgraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upgraded").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! The head of a response, as bytes.
+
+use http::{HeaderMap, HeaderName, StatusCode, header};
+
+use super::date;
+
+/// How the body of a response is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseFraming {
+    /// There is no body, and no field that says so: 1xx, 204, 304.
+    None,
+    /// A number of bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// All bytes up to the end of the connection, for HTTP/1.0.
+    UntilClose,
+}
+
+/// What the connection does behind a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// It stays open, as HTTP/1.1 assumes.
+    Stay,
+    /// It stays open, which HTTP/1.0 must be told.
+    StayOfHttp10,
+    Close,
+    /// It changes to another protocol.
+    Upgrade,
+}
+
+/// Fields that the connection writes itself, so those of a handler are left out.
+fn is_own(name: &HeaderName, framing: ResponseFraming, after: Afterwards) -> bool {
+    match *name {
+        header::CONNECTION => after != Afterwards::Upgrade,
+        header::TRANSFER_ENCODING => true,
+        // The response to a HEAD may announce a length, though the handler made no body.
+        header::CONTENT_LENGTH => framing != ResponseFraming::None,
+        _ => name.as_str() == "keep-alive",
+    }
+}
+
+/// Appends a head.
+pub(crate) fn append(
+    out: &mut Vec<u8>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    framing: ResponseFraming,
+    after: Afterwards,
+) {
+    append_status(out, status);
+    let mut has_date = false;
+    for (name, value) in headers {
+        if is_own(name, framing, after) {
+            continue;
+        }
+        has_date |= name == header::DATE;
+        append_field(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    if !has_date && !status.is_informational() {
+        out.extend_from_slice(b"date: ");
+        date::append_now(out);
+        out.extend_from_slice(b"\r\n");
+    }
+    match framing {
+        ResponseFraming::Length(length) => {
+            out.extend_from_slice(b"content-length: ");
+            append_number(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
+        ResponseFraming::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        ResponseFraming::None | ResponseFraming::UntilClose => {}
+    }
+    out.extend_from_slice(match after {
+        Afterwards::Stay | Afterwards::Upgrade => b"\r\n",
+        Afterwards::StayOfHttp10 => b"connection: keep-alive\r\n\r\n",
+        Afterwards::Close => b"connection: close\r\n\r\n",
+    });
+}
+
+fn append_status(out: &mut Vec<u8>, status: StatusCode) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or("").as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a field and its line end.
+pub(crate) fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a decimal number, without std's formatter.
+pub(crate) fn append_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn head(
+        status: u16,
+        fields: &[(&'static str, &'static str)],
+        framing: ResponseFraming,
+    ) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert("date", HeaderValue::from_static("now"));
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        let mut out = Vec::new();
+        let status = StatusCode::from_u16(status).unwrap();
+        append(&mut out, status, &headers, framing, Afterwards::Stay);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_head_has_a_status_fields_and_a_length() {
+        assert_eq!(
+            head(200, &[("a", "b"), ("a", "c")], ResponseFraming::Length(1_000_000)),
+            "HTTP/1.1 200 OK\r\ndate: now\r\na: b\r\na: c\r\ncontent-length: 1000000\r\n\r\n"
+        );
+        assert_eq!(
+            head(404, &[], ResponseFraming::Length(0)),
+            "HTTP/1.1 404 Not Found\r\ndate: now\r\ncontent-length: 0\r\n\r\n"
+        );
+        assert!(head(299, &[], ResponseFraming::None).starts_with("HTTP/1.1 299 \r\n"));
+        let largest = head(200, &[], ResponseFraming::Length(u64::MAX));
+        assert!(largest.contains("content-length: 18446744073709551615\r\n"));
+    }
+
+    #[test]
+    fn fields_of_the_connection_are_not_a_handlers() {
+        let own = [
+            ("content-length", "7"),
+            ("transfer-encoding", "gzip"),
+            ("connection", "x"),
+            ("keep-alive", "y"),
+        ];
+        assert_eq!(
+            head(200, &own, ResponseFraming::Chunked),
+            "HTTP/1.1 200 OK\r\ndate: now\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        assert!(head(304, &own, ResponseFraming::None).contains("content-length: 7\r\n"));
+    }
+}

@@ -1,0 +1,110 @@
+//! Handlers: ordinary functions whose arguments are made of the request.
+
+use crate::{
+    extract::{FromParts, FromRequest},
+    request::Request,
+    response::{IntoResponse, Response},
+};
+
+/// A function that answers requests.
+///
+/// Its arguments are made of the request by their types ([`extract`](crate::extract)): any number
+/// (up to eight) that look at the head only ([`FromParts`]), then at most one that may take the
+/// whole request ([`FromRequest`]). If one cannot be made, the client gets its rejection, and the
+/// function is not called. The function returns what can become a response ([`IntoResponse`]).
+///
+/// A handler runs on the fiber of the connection, so it may wait as it likes.
+///
+/// # Examples
+/// ```
+/// use ramie_http::{Request, Router, extract::Path, get};
+///
+/// fn square(Path(number): Path<u32>) -> String {
+///     (number * number).to_string()
+/// }
+///
+/// let router = Router::new().route("/squares/{number}", get(square));
+/// let response = router.call(Request::get("/squares/12"));
+/// assert_eq!(response.into_body().into_bytes(100)?, "144");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a handler",
+    note = "a handler is a function whose arguments implement `FromParts`, the last one `FromRequest`, \
+            and whose result implements `IntoResponse`"
+)]
+pub trait Handler<Args, S>: Send + Sync + 'static {
+    /// Answers a request.
+    fn call(&self, request: Request, state: &S) -> Response;
+}
+
+/// The marker of handlers whose arguments all look at the head only.
+#[derive(Debug)]
+pub enum ByParts {}
+
+/// The marker of handlers whose last argument takes the request.
+#[derive(Debug)]
+pub enum ByRequest {}
+
+impl<F, R, S> Handler<(ByParts,), S> for F
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: IntoResponse,
+{
+    fn call(&self, _: Request, _: &S) -> Response {
+        self().into_response()
+    }
+}
+
+macro_rules! handler_of {
+    ($($arg:ident),*; $last:ident) => {
+        impl<F, R, S, $($arg,)* $last> Handler<(ByParts, $($arg,)* $last), S> for F
+        where
+            F: Fn($($arg,)* $last) -> R + Send + Sync + 'static,
+            R: IntoResponse,
+            $($arg: FromParts<S>,)*
+            $last: FromParts<S>,
+        {
+            #[allow(non_snake_case)]
+            fn call(&self, mut request: Request, state: &S) -> Response {
+                $(let $arg = match $arg::from_parts(request.parts_mut(), state) {
+                    Ok(arg) => arg,
+                    Err(rejection) => return rejection.into_response(),
+                };)*
+                match $last::from_parts(request.parts_mut(), state) {
+                    Ok(last) => self($($arg,)* last).into_response(),
+                    Err(rejection) => rejection.into_response(),
+                }
+            }
+        }
+
+        impl<F, R, S, $($arg,)* $last> Handler<(ByRequest, $($arg,)* $last), S> for F
+        where
+            F: Fn($($arg,)* $last) -> R + Send + Sync + 'static,
+            R: IntoResponse,
+            $($arg: FromParts<S>,)*
+            $last: FromRequest<S>,
+        {
+            #[allow(non_snake_case, unused_mut)]
+            fn call(&self, mut request: Request, state: &S) -> Response {
+                $(let $arg = match $arg::from_parts(request.parts_mut(), state) {
+                    Ok(arg) => arg,
+                    Err(rejection) => return rejection.into_response(),
+                };)*
+                match $last::from_request(request, state) {
+                    Ok(last) => self($($arg,)* last).into_response(),
+                    Err(rejection) => rejection.into_response(),
+                }
+            }
+        }
+    };
+}
+
+handler_of!(; A);
+handler_of!(A; B);
+handler_of!(A, B; C);
+handler_of!(A, B, C; D);
+handler_of!(A, B, C, D; E);
+handler_of!(A, B, C, D, E; G);
+handler_of!(A, B, C, D, E, G; H);
+handler_of!(A, B, C, D, E, G, H; I);

@@ -1,0 +1,30 @@
+//! Buffers for output, which connections share, because most of them are idle most of the time.
+
+use std::cell::RefCell;
+
+/// A buffer keeps its memory up to this size.
+const KEPT: usize = 64 << 10;
+/// How many buffers a thread keeps.
+const SPARES: usize = 16;
+
+thread_local! {
+    /// Nothing suspends while it is borrowed.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer.
+pub(crate) fn take() -> Vec<u8> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(4 << 10))
+}
+
+/// Lets others use the buffer.
+pub(crate) fn put(mut buffer: Vec<u8>) {
+    if buffer.capacity() <= KEPT && buffer.capacity() > 0 {
+        buffer.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARES {
+                spare.push(buffer);
+            }
+        });
+    }
+}

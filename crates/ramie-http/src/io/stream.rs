@@ -1,0 +1,87 @@
+//! The streams that a server serves.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    net::{Shutdown, SocketAddr},
+    time::Duration,
+};
+
+use ramie::{net::TcpStream, os::unix::net::UnixStream};
+
+/// A stream of one connection. All its methods take it shared, because a body that is read on one
+/// fiber and a response that is written on another use it at once.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok(),
+            Stream::Unix(_) => None,
+        }
+    }
+
+    pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => { stream }.read(buf),
+            Stream::Unix(stream) => { stream }.read(buf),
+        }
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => { stream }.write(bytes),
+            Stream::Unix(stream) => { stream }.write(bytes),
+        }
+    }
+
+    pub(crate) fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => { stream }.write_vectored(parts),
+            Stream::Unix(stream) => { stream }.write_vectored(parts),
+        }
+    }
+
+    pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => { stream }.write_all(bytes),
+            Stream::Unix(stream) => { stream }.write_all(bytes),
+        }
+    }
+
+    /// Writes both parts, by one system call if the kernel takes them at once.
+    pub(crate) fn write_both(&self, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let parts = [IoSlice::new(head), IoSlice::new(body)];
+        let written = self.write_vectored(&parts)?;
+        match written.checked_sub(head.len()) {
+            None => {
+                self.write_all(&head[written..])?;
+                self.write_all(body)
+            }
+            Some(of_body) => self.write_all(&body[of_body..]),
+        }
+    }
+
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(how),
+            Stream::Unix(stream) => stream.shutdown(how),
+        }
+    }
+
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_write_timeout(timeout),
+            Stream::Unix(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! A request, as a handler gets it.
+
+use std::{
+    net::SocketAddr,
+    ops::{Deref, DerefMut},
+    sync::{Arc, OnceLock},
+};
+
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+
+use crate::{body::Body, h1::head::Head};
+
+/// A request: its head, and its body, which is read as it arrives.
+///
+/// It is made of the types of the crate [`http`], but builds its [`Uri`] and [`HeaderMap`] only
+/// when somebody asks for them. [`path`](Self::path), [`query`](Self::query) and
+/// [`header`](Self::header) look into the bytes that were received instead.
+///
+/// # Examples
+/// A handler is tested without a socket, by a request that the test makes:
+/// ```
+/// use ramie_http::{Request, Router, get};
+///
+/// let router = Router::new().route("/hello", get(|| "Hello, world!\n"));
+/// let response = router.call(Request::get("/hello"));
+/// assert_eq!(response.status(), 200);
+/// ```
+#[derive(Debug)]
+pub struct Request {
+    parts: Parts,
+    body: Body,
+}
+
+/// A request without its body.
+#[derive(Debug)]
+pub struct Parts {
+    method: Method,
+    version: Version,
+    /// The head that was received; none if the program made the request.
+    head: Option<Head>,
+    /// Built from the head when somebody asks, unless the program has set it.
+    uri: OnceLock<Uri>,
+    /// As `uri`. Once the program may have changed it, it counts instead of the head.
+    headers: OnceLock<HeaderMap>,
+    are_headers_own: bool,
+    extensions: Extensions,
+    peer: Option<SocketAddr>,
+    /// The parameters of the route, decoded.
+    params: Vec<(Arc<str>, String)>,
+}
+
+impl Parts {
+    pub(crate) fn received(head: Head, peer: Option<SocketAddr>) -> Self {
+        let version = if head.is_http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 };
+        let method = head.method.clone();
+        Parts { head: Some(head), peer, ..Parts::empty(method, version) }
+    }
+
+    fn made(method: Method, uri: Uri) -> Self {
+        Parts {
+            uri: uri.into(),
+            headers: HeaderMap::new().into(),
+            are_headers_own: true,
+            ..Parts::empty(method, Version::HTTP_11)
+        }
+    }
+
+    fn empty(method: Method, version: Version) -> Self {
+        Parts {
+            method,
+            version,
+            head: None,
+            uri: OnceLock::new(),
+            headers: OnceLock::new(),
+            are_headers_own: false,
+            extensions: Extensions::new(),
+            peer: None,
+            params: Vec::new(),
+        }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The version of HTTP.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The target, as the client wrote it.
+    pub fn uri(&self) -> &Uri {
+        self.uri.get_or_init(|| self.head.as_ref().map(Head::to_uri).unwrap_or_default())
+    }
+
+    /// The path of the target, with its escapes; `/` if it is empty.
+    pub fn path(&self) -> &str {
+        match (self.uri.get(), &self.head) {
+            (None, Some(head)) => head.path(),
+            _ => self.uri().path(),
+        }
+    }
+
+    /// The query of the target, with its escapes: all behind the `?`.
+    pub fn query(&self) -> Option<&str> {
+        match (self.uri.get(), &self.head) {
+            (None, Some(head)) => head.query(),
+            _ => self.uri().query(),
+        }
+    }
+
+    /// All headers.
+    pub fn headers(&self) -> &HeaderMap {
+        self.headers.get_or_init(|| self.head.as_ref().map(Head::to_map).unwrap_or_default())
+    }
+
+    /// All headers, to be changed.
+    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.headers();
+        self.are_headers_own = true;
+        self.headers.get_mut().expect("the line above has built them")
+    }
+
+    /// The value of the first header of this name, whose case does not matter. It is looked up in
+    /// the bytes of the head, without building the map of [`headers`](Self::headers).
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        match &self.head {
+            Some(head) if !self.are_headers_own => head.field(name),
+            _ => self.headers().get(name).map(HeaderValue::as_bytes),
+        }
+    }
+
+    /// As [`header`](Self::header), if the value is text.
+    pub fn header_str(&self, name: &str) -> Option<&str> {
+        str::from_utf8(self.header(name)?).ok()
+    }
+
+    /// Values that middleware leaves for handlers, by type.
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Values that middleware leaves for handlers, to be changed.
+    pub fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
+    /// The address of the client, or of what is before the server; none for Unix sockets and for
+    /// requests that the program has made.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The decoded value of a parameter of the route, such as `id` of `/users/{id}`.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        let is_named = |(own, _): &&(Arc<str>, String)| &**own == name;
+        self.params.iter().find(is_named).map(|(_, value)| value.as_str())
+    }
+
+    /// All parameters of the route, decoded, in the order of the route.
+    pub fn params(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.params.iter().map(|(name, value)| (&**name, value.as_str()))
+    }
+
+    pub(crate) fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
+        self.params = params;
+    }
+
+    pub(crate) fn set_method(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: Option<SocketAddr>) {
+        self.peer = peer;
+    }
+}
+
+impl Request {
+    /// A request that was not received, for tests and for calls of a router.
+    ///
+    /// # Panics
+    /// If `target` is no URI, such as `/path?query`.
+    #[track_caller]
+    pub fn new(method: Method, target: &str) -> Self {
+        let uri = target.parse().unwrap_or_else(|error| panic!("{target:?} is no URI: {error}"));
+        Request { parts: Parts::made(method, uri), body: Body::empty() }
+    }
+
+    /// A GET of `target`.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[track_caller]
+    pub fn get(target: &str) -> Self {
+        Request::new(Method::GET, target)
+    }
+
+    /// A POST to `target`.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[track_caller]
+    pub fn post(target: &str, body: impl Into<Body>) -> Self {
+        Request::new(Method::POST, target).with_body(body)
+    }
+
+    /// Adds a header.
+    ///
+    /// # Panics
+    /// If the name or the value cannot be one of a header.
+    #[must_use]
+    #[track_caller]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        let name: HeaderName = name.parse().expect("the name of a header");
+        let value: HeaderValue = value.parse().expect("the value of a header");
+        self.headers_mut().append(name, value);
+        self
+    }
+
+    /// Replaces the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn received(parts: Parts, body: Body) -> Self {
+        Request { parts, body }
+    }
+
+    /// The head.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The head, to be changed.
+    pub fn parts_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+
+    /// The body.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// The body, to be read.
+    pub fn body_mut(&mut self) -> &mut Body {
+        &mut self.body
+    }
+
+    /// The body alone.
+    pub fn into_body(self) -> Body {
+        self.body
+    }
+
+    /// The head and the body apart.
+    pub fn into_parts(self) -> (Parts, Body) {
+        (self.parts, self.body)
+    }
+
+    /// A request of a head and a body.
+    pub fn from_parts(parts: Parts, body: Body) -> Self {
+        Request { parts, body }
+    }
+}
+
+/// The head's methods are those of the request, too.
+impl Deref for Request {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+}
+
+impl<B: Into<Body>> From<http::Request<B>> for Request {
+    fn from(request: http::Request<B>) -> Self {
+        let (head, body) = request.into_parts();
+        let mut parts = Parts::made(head.method, head.uri);
+        parts.version = head.version;
+        *parts.headers_mut() = head.headers;
+        parts.extensions = head.extensions;
+        Request { parts, body: body.into() }
+    }
+}
+
+/// The address of the client and the parameters of the route are left out.
+impl From<Request> for http::Request<Body> {
+    fn from(request: Request) -> Self {
+        let Request { mut parts, body } = request;
+        let mut made = http::Request::new(body);
+        parts.uri();
+        *made.uri_mut() = parts.uri.take().unwrap_or_default();
+        *made.headers_mut() = std::mem::take(parts.headers_mut());
+        *made.method_mut() = parts.method;
+        *made.version_mut() = parts.version;
+        *made.extensions_mut() = parts.extensions;
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{h1::head, limits::Limits};
+
+    fn received(text: &str) -> Request {
+        let head = head::parse(text.as_bytes(), &Limits::default()).unwrap();
+        Request::received(Parts::received(head, None), Body::empty())
+    }
+
+    #[test]
+    fn a_received_head_reads_as_the_types_of_http_do() {
+        for (target, path, query) in [
+            ("/a/b?c=d", "/a/b", Some("c=d")),
+            ("/", "/", None),
+            ("/?", "/", Some("")),
+            ("http://h:1/x?y", "/x", Some("y")),
+            ("http://h", "/", None),
+            ("http://h?y", "/", Some("y")),
+        ] {
+            let request =
+                received(&format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-a: 2\r\n\r\n"));
+            assert_eq!((request.path(), request.query()), (path, query), "{target}");
+            assert_eq!((request.uri().path(), request.uri().query()), (path, query), "{target}");
+            assert_eq!(request.header("X-a"), Some(&b"1"[..]));
+            assert_eq!(request.headers().get_all("x-a").iter().count(), 2);
+            assert_eq!(request.header("y"), None);
+        }
+        let options = received("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!((options.path(), options.uri().path()), ("*", "*"));
+    }
+
+    #[test]
+    fn changed_headers_count_instead_of_the_head() {
+        let mut request = received("GET / HTTP/1.0\r\nA: b\r\n\r\n");
+        request.headers_mut().insert("a", HeaderValue::from_static("c"));
+        assert_eq!(request.header("a"), Some(&b"c"[..]));
+        let made = http::Request::from(request);
+        assert_eq!((made.version(), &made.headers()["a"]), (Version::HTTP_10, "c"));
+    }
+}

@@ -1,0 +1,168 @@
+//! The handlers of one path, by method.
+
+use std::{fmt, sync::Arc};
+
+use http::Method;
+
+use super::{Layer, Next};
+use crate::{
+    handler::Handler,
+    request::Request,
+    response::{Response, method_not_allowed},
+};
+
+/// A handler whose arguments are hidden.
+pub(super) type BoxedHandler<S> = Arc<dyn Fn(Request, &S) -> Response + Send + Sync>;
+
+pub(super) fn boxed<Args: 'static, S: 'static>(handler: impl Handler<Args, S>) -> BoxedHandler<S> {
+    Arc::new(move |request, state| handler.call(request, state))
+}
+
+pub(super) fn with_state<S: Send + Sync + 'static>(
+    handler: BoxedHandler<S>,
+    state: &Arc<S>,
+) -> BoxedHandler<()> {
+    let state = Arc::clone(state);
+    Arc::new(move |request, ()| handler(request, &state))
+}
+
+/// The handlers of one path: made by [`get`], [`post`] and so on, or [`any`].
+pub struct MethodRouter<S = ()> {
+    by_method: Vec<(Method, BoxedHandler<S>)>,
+    any: Option<BoxedHandler<S>>,
+    /// The value of Allow, made when a method is added.
+    allowed: String,
+}
+
+impl<S: Send + Sync + 'static> MethodRouter<S> {
+    fn new() -> Self {
+        MethodRouter { by_method: Vec::new(), any: None, allowed: String::new() }
+    }
+
+    /// Adds the handler of a method.
+    ///
+    /// # Panics
+    /// If the method has one already.
+    #[must_use]
+    #[track_caller]
+    pub fn on<Args: 'static>(mut self, method: Method, handler: impl Handler<Args, S>) -> Self {
+        self.add(method, boxed(handler));
+        self
+    }
+
+    #[track_caller]
+    fn add(&mut self, method: Method, handler: BoxedHandler<S>) {
+        let is_new = self.by_method.iter().all(|(own, _)| *own != method);
+        assert!(is_new, "{method} of one path has two handlers");
+        self.by_method.push((method, handler));
+        let mut allowed: Vec<_> = self.by_method.iter().map(|(own, _)| own.as_str()).collect();
+        if let Some(at) = allowed.iter().position(|own| *own == "GET")
+            && !allowed.contains(&"HEAD")
+        {
+            allowed.insert(at + 1, "HEAD");
+        }
+        self.allowed = allowed.join(", ");
+    }
+
+    #[track_caller]
+    pub(super) fn merge(&mut self, path: &str, other: MethodRouter<S>) {
+        for (method, handler) in other.by_method {
+            self.add(method, handler);
+        }
+        if other.any.is_some() {
+            assert!(self.any.is_none(), "the path {path:?} has two handlers for any method");
+            self.any = other.any;
+        }
+    }
+
+    fn map<T>(self, f: impl Fn(BoxedHandler<S>) -> BoxedHandler<T>) -> MethodRouter<T> {
+        let by_method = self.by_method.into_iter();
+        MethodRouter {
+            by_method: by_method.map(|(method, handler)| (method, f(handler))).collect(),
+            any: self.any.map(&f),
+            allowed: self.allowed,
+        }
+    }
+
+    pub(super) fn with_state(self, state: &Arc<S>) -> MethodRouter {
+        self.map(|handler| with_state(handler, state))
+    }
+
+    pub(super) fn with_layers(self, layers: &[Layer]) -> Self {
+        if layers.is_empty() {
+            return self;
+        }
+        let layers: Arc<[Layer]> = layers.into();
+        self.map(|handler| {
+            let layers = Arc::clone(&layers);
+            Arc::new(move |request, state: &S| {
+                Next { layers: &layers, last: &|request| handler(request, state) }.call(request)
+            })
+        })
+    }
+}
+
+impl MethodRouter {
+    pub(super) fn call(&self, request: Request) -> Response {
+        let of = |method: &Method| {
+            self.by_method.iter().find(|(own, _)| own == method).map(|(_, handler)| handler)
+        };
+        // The connection sends no body in response to HEAD.
+        let as_get = || of(&Method::GET).filter(|_| *request.method() == Method::HEAD);
+        match of(request.method()).or_else(as_get).or(self.any.as_ref()) {
+            Some(handler) => handler(request, &()),
+            None => method_not_allowed(&self.allowed),
+        }
+    }
+}
+
+impl<S> fmt::Debug for MethodRouter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any = if self.any.is_some() { "any" } else { "" };
+        f.debug_tuple("MethodRouter").field(&self.allowed).field(&any).finish()
+    }
+}
+
+/// A path whose handler answers all methods.
+pub fn any<Args: 'static, S: Send + Sync + 'static>(
+    handler: impl Handler<Args, S>,
+) -> MethodRouter<S> {
+    MethodRouter { any: Some(boxed(handler)), ..MethodRouter::new() }
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident $text:literal),* $(,)?) => {
+        $(
+            #[doc = concat!("A path whose handler answers ", $text, ".")]
+            pub fn $name<Args: 'static, S: Send + Sync + 'static>(
+                handler: impl Handler<Args, S>,
+            ) -> MethodRouter<S> {
+                MethodRouter::new().on(Method::$method, handler)
+            }
+        )*
+
+        impl<S: Send + Sync + 'static> MethodRouter<S> {
+            $(
+                #[doc = concat!("Adds the handler of ", $text, ".")]
+                ///
+                /// # Panics
+                /// If there is one already.
+                #[must_use]
+                #[track_caller]
+                pub fn $name<Args: 'static>(self, handler: impl Handler<Args, S>) -> Self {
+                    self.on(Method::$method, handler)
+                }
+            )*
+        }
+    };
+}
+
+methods! {
+    get GET "GET, and HEAD unless that has a handler of its own",
+    head HEAD "HEAD",
+    post POST "POST",
+    put PUT "PUT",
+    patch PATCH "PATCH",
+    delete DELETE "DELETE",
+    options OPTIONS "OPTIONS",
+}

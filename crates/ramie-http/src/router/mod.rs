@@ -1,0 +1,217 @@
+//! From the path and the method of a request to its handler.
+
+mod methods;
+
+use std::{fmt, sync::Arc};
+
+use http::StatusCode;
+use percent_encoding::percent_decode_str;
+
+use self::methods::BoxedHandler;
+pub use self::methods::{MethodRouter, any, delete, get, head, options, patch, post, put};
+use crate::{
+    handler::Handler,
+    request::Request,
+    response::{IntoResponse, Response},
+};
+
+/// Chooses the handler of a request by its path and its method.
+///
+/// A path may have parameters: `/users/{id}` matches one segment, `/files/{*path}` all that
+/// follows. Literal segments precede parameters. A path that no route matches goes to the fallback
+/// (404); a method that the route lacks gets 405 with `Allow`. A route with GET answers HEAD, too.
+/// Paths match as they are: `/a` and `/a/` are two, and `//` and `..` have no meaning.
+///
+/// `S` is the type of the state that handlers take as [`State`](crate::extract::State). A router
+/// whose handlers have a state can be called once it has got one
+/// ([`with_state`](Self::with_state)).
+///
+/// # Examples
+/// ```
+/// use ramie_http::{Request, Router, StatusCode, extract::Path, get};
+///
+/// let users = Router::new()
+///     .route("/", get(|| "all users"))
+///     .route("/{id}", get(|Path(id): Path<u64>| format!("user {id}")).delete(|| "gone"));
+/// let router = Router::new().nest("/users", users).fallback(|| (StatusCode::NOT_FOUND, "no page"));
+///
+/// assert_eq!(router.call(Request::get("/users/7")).status(), StatusCode::OK);
+/// let post = router.call(Request::post("/users/7", ""));
+/// assert_eq!(post.status(), StatusCode::METHOD_NOT_ALLOWED);
+/// assert_eq!(post.headers()["allow"], "GET, HEAD, DELETE");
+/// ```
+pub struct Router<S = ()> {
+    paths: Vec<(String, MethodRouter<S>)>,
+    table: matchit::Router<usize>,
+    fallback: BoxedHandler<S>,
+    layers: Vec<Layer>,
+}
+
+/// Middleware: a function around all that is behind it.
+type Layer = Arc<dyn Fn(Request, Next<'_>) -> Response + Send + Sync>;
+
+/// What is behind a middleware: the next one, or the handler.
+pub struct Next<'a> {
+    layers: &'a [Layer],
+    last: &'a dyn Fn(Request) -> Response,
+}
+
+impl Next<'_> {
+    /// Hands the request on.
+    pub fn call(self, request: Request) -> Response {
+        match self.layers.split_last() {
+            Some((layer, layers)) => layer(request, Next { layers, last: self.last }),
+            None => (self.last)(request),
+        }
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("layers", &self.layers.len()).finish_non_exhaustive()
+    }
+}
+
+impl<S: Send + Sync + 'static> Default for Router<S> {
+    fn default() -> Self {
+        Router::new()
+    }
+}
+
+impl<S: Send + Sync + 'static> Router<S> {
+    /// A router without routes: all requests get 404.
+    pub fn new() -> Self {
+        let fallback = methods::boxed(|| StatusCode::NOT_FOUND);
+        Router { paths: Vec::new(), table: matchit::Router::new(), fallback, layers: Vec::new() }
+    }
+
+    /// Adds a route. If the path is there already, the methods are merged.
+    ///
+    /// # Panics
+    /// If the path does not begin with `/`, has a malformed parameter, or conflicts with another
+    /// path, such as `/{a}` with `/{b}`; if a method has a handler already.
+    #[must_use]
+    #[track_caller]
+    pub fn route(mut self, path: &str, methods: MethodRouter<S>) -> Self {
+        assert!(path.starts_with('/'), "the path of a route begins with /, unlike {path:?}");
+        if let Some((_, own)) = self.paths.iter_mut().find(|(own, _)| own == path) {
+            own.merge(path, methods);
+            return self;
+        }
+        if let Err(error) = self.table.insert(path, self.paths.len()) {
+            panic!("the path {path:?} cannot be a route: {error}");
+        }
+        self.paths.push((path.to_owned(), methods));
+        self
+    }
+
+    /// Adds all routes of another router behind a prefix. The other's middleware stays around its
+    /// routes; its fallback is dropped. Handlers see the whole path.
+    ///
+    /// # Panics
+    /// As [`route`](Self::route), and if the prefix ends with `/`.
+    #[must_use]
+    #[track_caller]
+    pub fn nest(mut self, prefix: &str, router: Router<S>) -> Self {
+        assert!(!prefix.ends_with('/'), "the prefix {prefix:?} must not end with /");
+        for (path, methods) in router.paths {
+            let whole = if path == "/" { prefix.to_owned() } else { format!("{prefix}{path}") };
+            self = self.route(&whole, methods.with_layers(&router.layers));
+        }
+        self
+    }
+
+    /// Adds all routes of another router, as [`nest`](Self::nest) does without a prefix.
+    ///
+    /// # Panics
+    /// As [`route`](Self::route).
+    #[must_use]
+    #[track_caller]
+    pub fn merge(mut self, router: Router<S>) -> Self {
+        for (path, methods) in router.paths {
+            self = self.route(&path, methods.with_layers(&router.layers));
+        }
+        self
+    }
+
+    /// Answers what no route matches, instead of 404.
+    #[must_use]
+    pub fn fallback<Args: 'static>(mut self, handler: impl Handler<Args, S>) -> Self {
+        self.fallback = methods::boxed(handler);
+        self
+    }
+
+    /// Puts a function around all routes and the fallback; that of the last call is the outermost.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie_http::{Next, Request, Response, Router, get};
+    ///
+    /// fn with_server(request: Request, next: Next<'_>) -> Response {
+    ///     let mut response = next.call(request);
+    ///     response.headers_mut().insert("server", "ramie".try_into().unwrap());
+    ///     response
+    /// }
+    ///
+    /// let router = Router::new().route("/", get(|| "hello")).layer(with_server);
+    /// assert_eq!(router.call(Request::get("/")).headers()["server"], "ramie");
+    /// ```
+    #[must_use]
+    pub fn layer(
+        mut self,
+        layer: impl Fn(Request, Next<'_>) -> Response + Send + Sync + 'static,
+    ) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Gives the handlers their state.
+    pub fn with_state(self, state: S) -> Router {
+        let state = Arc::new(state);
+        let paths = self.paths.into_iter();
+        Router {
+            paths: paths.map(|(path, methods)| (path, methods.with_state(&state))).collect(),
+            table: self.table,
+            fallback: methods::with_state(self.fallback, &state),
+            layers: self.layers,
+        }
+    }
+}
+
+impl Router {
+    /// Answers a request, as a server does, but without a socket. A panic of a handler is not
+    /// caught.
+    ///
+    /// # Blocking
+    /// As long as the handler waits.
+    pub fn call(&self, request: Request) -> Response {
+        if self.layers.is_empty() {
+            return self.dispatch(request);
+        }
+        Next { layers: &self.layers, last: &|request| self.dispatch(request) }.call(request)
+    }
+
+    fn dispatch(&self, mut request: Request) -> Response {
+        let Ok(found) = self.table.at(request.path()) else {
+            return (self.fallback)(request, &());
+        };
+        let methods = &self.paths[*found.value].1;
+        if !found.params.is_empty() {
+            let mut params = Vec::with_capacity(found.params.len());
+            for (name, value) in found.params.iter() {
+                let Ok(value) = percent_decode_str(value).decode_utf8() else {
+                    return (StatusCode::BAD_REQUEST, "the path is not UTF-8\n").into_response();
+                };
+                params.push((Arc::from(name), value.into_owned()));
+            }
+            request.set_params(params);
+        }
+        methods.call(request)
+    }
+}
+
+impl<S> fmt::Debug for Router<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.paths.iter().map(|(path, methods)| (path, methods))).finish()
+    }
+}

@@ -1,0 +1,172 @@
+//! Accepts connections from one listener.
+//!
+//! A server that is short of descriptors neither ends nor spins: it waits a little longer after
+//! each failure. A server that has as many connections as it may have answers 503 with
+//! `Retry-After` on the accepting fiber, without reading the request.
+
+use std::{io, sync::Arc, time::Duration};
+
+use ramie::{
+    fiber::{self, Builder, Place},
+    net::TcpListener,
+    os::unix::net::UnixListener,
+};
+use rustix::{fd::AsFd, io::Errno};
+
+use super::{
+    Admit,
+    connections::{Connections, OpenConnection},
+};
+use crate::{
+    connection::{self, Service},
+    io::Stream,
+};
+
+/// What a client gets for whose connection there is no place.
+const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\
+    retry-after: 1\r\nconnection: close\r\n\r\n";
+
+/// The shortest and the longest pause after an accept that has failed.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// What the accepting fibers share.
+pub(super) struct Acceptor<'a> {
+    pub(super) connections: &'a Arc<Connections>,
+    pub(super) service: Arc<Service>,
+    pub(super) admission: Option<&'a Admit>,
+    pub(super) is_shared: bool,
+}
+
+/// A listener of any kind.
+pub(super) trait Listen: Sync {
+    fn accept_one(&self) -> io::Result<Stream>;
+    /// Lets clients that connect from now on be refused.
+    fn close(&self);
+}
+
+impl Listen for &TcpListener {
+    fn accept_one(&self) -> io::Result<Stream> {
+        let (stream, _) = self.accept()?;
+        // Responses are written whole, so delaying them for more data gains nothing. If the option
+        // cannot be set, the connection is about to fail anyway.
+        let _ = stream.set_nodelay(true);
+        Ok(Stream::Tcp(stream))
+    }
+
+    fn close(&self) {
+        shut_down(self);
+    }
+}
+
+impl Listen for &UnixListener {
+    fn accept_one(&self) -> io::Result<Stream> {
+        self.accept().map(|(stream, _)| Stream::Unix(stream))
+    }
+
+    fn close(&self) {
+        shut_down(self);
+    }
+}
+
+fn shut_down(listener: impl AsFd) {
+    // A socket that has failed already needs no shutdown.
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+}
+
+impl Acceptor<'_> {
+    /// Accepts until the server stops.
+    pub(super) fn accept_all(&self, listener: &impl Listen, place: Place) -> io::Result<()> {
+        let accepted = self.connections.keep_accepting(|| self.accept_until_stop(listener, place));
+        if !self.is_shared {
+            listener.close();
+        }
+        if accepted.is_err() {
+            self.connections.stop();
+        }
+        accepted
+    }
+
+    fn accept_until_stop(&self, listener: &impl Listen, place: Place) -> io::Result<()> {
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            match listener.accept_one() {
+                Ok(stream) => {
+                    pause = SHORTEST_PAUSE;
+                    self.serve(stream, place);
+                }
+                Err(_) if self.connections.is_stopping() => return Ok(()),
+                Err(error) if ramie::cancel::is_cancelled(&error) => return Ok(()),
+                Err(error) => match AcceptFailure::of(&error) {
+                    AcceptFailure::OneConnection => {}
+                    AcceptFailure::Shortage => {
+                        log::warn!("cannot accept connections for now: {error}");
+                        fiber::sleep(pause);
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                    AcceptFailure::Listener => return Err(error),
+                },
+            }
+        }
+    }
+
+    fn serve(&self, stream: Stream, place: Place) {
+        let limits = &self.service.limits;
+        let stream = Arc::new(stream);
+        let added =
+            self.connections.add(stream, limits.connections, limits.connections_per_address);
+        let connection = match added {
+            Ok(connection) => connection,
+            Err((stream, _)) => return refuse(&stream),
+        };
+        if let Some(admits) = self.admission
+            && !admits(self.connections.count())
+        {
+            return;
+        }
+        let service = Arc::clone(&self.service);
+        // If the spawn fails, the closure is dropped, which closes the connection.
+        let spawned = Builder::new().on(place).spawn(move || serve(&connection, &service));
+        if let Err(error) = spawned {
+            log::warn!("there is no fiber for a connection: {error}");
+        }
+    }
+}
+
+fn serve(connection: &OpenConnection, service: &Service) {
+    ramie::cancel::scope(|scope| {
+        connection.set_cancel(scope.handle());
+        if let Err(error) = connection::serve(connection.stream(), service, connection) {
+            log::debug!("a connection has failed: {error}");
+        }
+    });
+}
+
+/// Answers without waiting: the response fits into the buffer of a new socket.
+fn refuse(stream: &Stream) {
+    let _ = stream.set_write_timeout(Some(Duration::from_millis(1)));
+    let _ = stream.write_all(OVERLOADED);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+/// The object that an error of accept(2) concerns.
+enum AcceptFailure {
+    /// The connection, which the client has closed already.
+    OneConnection,
+    /// The process or the system, which is short of descriptors or buffers.
+    Shortage,
+    /// The listening socket.
+    Listener,
+}
+
+impl AcceptFailure {
+    fn of(error: &io::Error) -> Self {
+        match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                AcceptFailure::Shortage
+            }
+            Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK) => AcceptFailure::Listener,
+            _ => AcceptFailure::OneConnection,
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The open connections of a server, and how a stop closes them.
+//!
+//! | state of a connection | left when | for |
+//! |---|---|---|
+//! | idle (no part of a request has arrived) | bytes arrive | busy |
+//! | busy (part of a request has arrived, or it is answered) | the response is written | idle, or closed |
+//! | closed | | |
+//!
+//! A stop sets the flag, cancels the accept calls, shuts the listeners down unless other processes
+//! share them, and shuts down the read side of each idle connection, whose read then returns "end
+//! of stream". A busy connection sees the flag when it answers. A new connection is spared until
+//! [`Connections::dismiss_all`], because its first request may be on its way.
+//!
+//! *The race to fear*: a connection becomes idle while the server stops. The connection first
+//! stores `is_idle`, then loads the flag; `stop` first sets the flag, then loads `is_idle`. All
+//! four accesses are SeqCst, so at least one side sees the other's store. If a request arrives just
+//! before the read side is shut down, the kernel still returns it, so it is answered.
+//!
+//! `shutdown` never uses a bare descriptor number: the code that shuts a read side down holds the
+//! stream, so the descriptor cannot have been closed and reused for something else.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr, Shutdown},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use ramie::{cancel::CancelHandle, sync::Event};
+
+use crate::{connection::Presence, io::Stream};
+
+/// All open connections.
+pub(super) struct Connections {
+    is_stopping: AtomicBool,
+    accepting: Mutex<Vec<CancelHandle>>,
+    /// Held for some instructions and never across a wait, so std's lock is safe on fibers.
+    table: Mutex<Table>,
+    /// Set once the server stops and no connection is left.
+    all_gone: Event,
+}
+
+#[derive(Default)]
+struct Table {
+    next_key: u64,
+    present: HashMap<u64, Arc<Member>>,
+    /// How many connections each network has.
+    by_network: HashMap<IpAddr, usize>,
+}
+
+/// The part of a connection that others reach.
+struct Member {
+    stream: Arc<Stream>,
+    network: Option<IpAddr>,
+    is_idle: AtomicBool,
+    /// Set until the first request begins.
+    is_new: AtomicBool,
+    /// Cancels everything that the connection waits for.
+    cancel: OnceLock<CancelHandle>,
+}
+
+/// One connection. Dropping it closes the connection.
+pub(super) struct OpenConnection {
+    connections: Arc<Connections>,
+    key: u64,
+    member: Arc<Member>,
+}
+
+/// Why a connection is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    Server,
+    Network,
+}
+
+impl Connections {
+    pub(super) fn new() -> Self {
+        Connections {
+            is_stopping: AtomicBool::new(false),
+            accepting: Mutex::default(),
+            table: Mutex::default(),
+            all_gone: Event::new(),
+        }
+    }
+
+    /// Runs `f`, whose accept calls fail once the server stops.
+    pub(super) fn keep_accepting<T>(&self, f: impl FnOnce() -> T) -> T {
+        ramie::cancel::scope(|scope| {
+            lock(&self.accepting).push(scope.handle());
+            // `stop` sets the flag before it reads the handles, so one of the two cancels.
+            if self.is_stopping() {
+                scope.cancel();
+            }
+            f()
+        })
+    }
+
+    /// Adds a connection, or gives it back with the reason why there is no place for it.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        stream: Arc<Stream>,
+        most: usize,
+        most_of_network: usize,
+    ) -> Result<OpenConnection, (Arc<Stream>, Full)> {
+        let network = stream.peer_addr().map(|peer| network_of(peer.ip()));
+        let mut table = self.table();
+        if table.present.len() >= most {
+            return Err((stream, Full::Server));
+        }
+        if let Some(network) = network {
+            let count = table.by_network.entry(network).or_default();
+            if *count >= most_of_network {
+                return Err((stream, Full::Network));
+            }
+            *count += 1;
+        }
+        let member = Arc::new(Member {
+            stream,
+            network,
+            is_idle: AtomicBool::new(false),
+            is_new: AtomicBool::new(true),
+            cancel: OnceLock::new(),
+        });
+        let key = table.next_key;
+        table.next_key += 1;
+        table.present.insert(key, Arc::clone(&member));
+        drop(table);
+        Ok(OpenConnection { connections: Arc::clone(self), key, member })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.table().present.len()
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Stops accepting and closes idle connections. May be called on any thread.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        for accepting in lock(&self.accepting).iter() {
+            accepting.cancel();
+        }
+        self.dismiss(|member| !member.is_new.load(Ordering::SeqCst));
+        if self.table().present.is_empty() {
+            self.all_gone.set();
+        }
+    }
+
+    /// Closes the connections that are idle, new ones included.
+    pub(super) fn dismiss_all(&self) {
+        self.dismiss(|_| true);
+    }
+
+    /// Cancels what all connections wait for, and closes their streams.
+    pub(super) fn cut_all(&self) -> usize {
+        let members = self.members();
+        for member in &members {
+            if let Some(cancel) = member.cancel.get() {
+                cancel.cancel_because("the server stops");
+            }
+            let _ = member.stream.shutdown(Shutdown::Both);
+        }
+        members.len()
+    }
+
+    /// Set once the server stops and no connection is left.
+    pub(super) fn all_gone(&self) -> &Event {
+        &self.all_gone
+    }
+
+    fn dismiss(&self, is_to_leave: impl Fn(&Member) -> bool) {
+        for member in self.members() {
+            if member.is_idle.load(Ordering::SeqCst) && is_to_leave(&member) {
+                let _ = member.stream.shutdown(Shutdown::Read);
+            }
+        }
+    }
+
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.table().present.values().cloned().collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The address of IPv4, or the /64 network of IPv6, of which one client usually has all.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()
+        }
+    }
+}
+
+impl OpenConnection {
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        &self.member.stream
+    }
+
+    /// Lets a stop cancel what the connection waits for.
+    pub(super) fn set_cancel(&self, handle: CancelHandle) {
+        let _ = self.member.cancel.set(handle);
+    }
+}
+
+impl Presence for OpenConnection {
+    fn set_idle(&self) -> bool {
+        self.member.is_idle.store(true, Ordering::SeqCst);
+        !self.connections.is_stopping() || self.member.is_new.load(Ordering::Relaxed)
+    }
+
+    fn set_busy(&self) {
+        self.member.is_idle.store(false, Ordering::Relaxed);
+        self.member.is_new.store(false, Ordering::Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.connections.is_stopping()
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        let member = table.present.remove(&self.key);
+        if let Some(network) = self.member.network
+            && let Some(count) = table.by_network.get_mut(&network)
+        {
+            *count -= 1;
+            if *count == 0 {
+                table.by_network.remove(&network);
+            }
+        }
+        let is_last = table.present.is_empty();
+        drop(table);
+        // The stream closes here, after the lock is released, unless `stop` holds it just now.
+        drop(member);
+        if is_last && self.connections.is_stopping() {
+            self.connections.all_gone.set();
+        }
+    }
+}

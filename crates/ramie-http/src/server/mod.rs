@@ -1,0 +1,232 @@
+//! Accepts connections, and serves each on a fiber.
+
+mod accept;
+mod connections;
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use ramie::{
+    fiber::{self, Place},
+    net::{TcpListener, ToSocketAddrs},
+    os::unix::net::UnixListener,
+};
+
+use self::{accept::Acceptor, connections::Connections};
+use crate::{connection::Service, limits::Limits, router::Router};
+
+/// How long a new connection may take to begin its first request once the server stops.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
+
+/// An HTTP server.
+///
+/// # Examples
+/// ```no_run
+/// use ramie_http::{Router, Server, get};
+///
+/// #[ramie::main]
+/// fn main() -> std::io::Result<()> {
+///     let router = Router::new().route("/", get(|| "Hello, world!\n"));
+///     Server::bind("127.0.0.1:8080")?.serve(router)
+/// }
+/// ```
+pub struct Server {
+    listeners: Listeners,
+    limits: Limits,
+    place: Option<Place>,
+    grace: Duration,
+    admission: Option<Admit>,
+    is_shared: bool,
+    connections: Arc<Connections>,
+}
+
+/// Decides whether one more connection is served, by the number of open ones.
+type Admit = Arc<dyn Fn(usize) -> bool + Send + Sync>;
+
+enum Listeners {
+    Tcp(Vec<TcpListener>),
+    Unix(UnixListener),
+}
+
+impl Server {
+    fn new(listeners: Listeners) -> Self {
+        Server {
+            listeners,
+            limits: Limits::default(),
+            place: None,
+            grace: Duration::from_secs(10),
+            admission: None,
+            is_shared: false,
+            connections: Arc::new(Connections::new()),
+        }
+    }
+
+    /// Listens on an address, with one listener for each worker: the kernel distributes the
+    /// connections, and each stays on the worker that has accepted it.
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind_per_worker`].
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        TcpListener::bind_per_worker(address).map(Server::on_each)
+    }
+
+    /// Serves the connections of one listener; all workers accept from it.
+    pub fn on(listener: TcpListener) -> Self {
+        Server::on_each(vec![listener])
+    }
+
+    /// Serves the connections of listeners, one for each worker, or one for all.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn on_each(listeners: Vec<TcpListener>) -> Self {
+        assert!(!listeners.is_empty(), "a server needs a listener");
+        Server::new(Listeners::Tcp(listeners))
+    }
+
+    /// Serves the connections of a Unix socket.
+    pub fn on_unix(listener: UnixListener) -> Self {
+        Server::new(Listeners::Unix(listener))
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Spawns the fibers of connections at this place, by one fiber that accepts, instead of on
+    /// the worker that has accepted them.
+    #[must_use]
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// How long requests may take once the server stops; 10 s by default. Then everything that
+    /// they wait for is cancelled, and their connections are closed.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Asks `admits`, with the number of open connections, before each new connection is served;
+    /// if it returns false, the connection is closed.
+    #[must_use]
+    pub fn admit_if(mut self, admits: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
+        self.admission = Some(Arc::new(admits));
+        self
+    }
+
+    /// Other processes accept from the same listeners, so a stop of this server leaves them open.
+    #[must_use]
+    pub fn shares_listeners(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// The address that the server listens on; that of a Unix socket is not one.
+    ///
+    /// # Errors
+    /// As [`TcpListener::local_addr`]; [`io::ErrorKind::Unsupported`] for a Unix socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.listeners {
+            Listeners::Tcp(listeners) => listeners[0].local_addr(),
+            Listeners::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// A handle that stops the server.
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle { connections: Arc::clone(&self.connections) }
+    }
+
+    /// Accepts and serves connections until the server is stopped and all connections are closed.
+    ///
+    /// # Blocking
+    /// Parks the fiber until then.
+    ///
+    /// # Cancellation
+    /// A cancel point: the server then stops.
+    ///
+    /// # Errors
+    /// If a listener fails for good. Being short of descriptors or memory is no such failure: the
+    /// server then waits, and tries again.
+    pub fn serve(self, router: Router) -> io::Result<()> {
+        let service = Arc::new(Service { router, limits: self.limits });
+        let acceptor = Acceptor {
+            connections: &self.connections,
+            service,
+            admission: self.admission.as_ref(),
+            is_shared: self.is_shared,
+        };
+        let accepted = match (&self.listeners, self.place) {
+            (Listeners::Unix(listener), place) => {
+                acceptor.accept_all(&listener, place.unwrap_or_default())
+            }
+            (Listeners::Tcp(listeners), Some(place)) => acceptor.accept_all(&&listeners[0], place),
+            (Listeners::Tcp(listeners), None) => {
+                let accept = |worker: usize| {
+                    let listener = &listeners[worker % listeners.len()];
+                    acceptor.accept_all(&listener, Place::Worker(worker))
+                };
+                fiber::on_each_worker(accept).into_iter().collect()
+            }
+        };
+        self.connections.stop();
+        self.wait_for_connections();
+        accepted
+    }
+
+    /// Waits until all connections are closed, and closes them when their time is up.
+    fn wait_for_connections(&self) {
+        let gone = self.connections.all_gone();
+        let wait = |time| matches!(ramie::cancel::shield(|| gone.wait_timeout(time)), Ok(true));
+        if wait(FIRST_REQUEST_GRACE.min(self.grace)) {
+            return;
+        }
+        self.connections.dismiss_all();
+        if wait(self.grace.saturating_sub(FIRST_REQUEST_GRACE)) {
+            return;
+        }
+        let count = self.connections.cut_all();
+        log::warn!(
+            "{count} connections were still busy {:?} after the stop, so they were closed",
+            self.grace
+        );
+        wait(FIRST_REQUEST_GRACE);
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.local_addr().ok();
+        f.debug_struct("Server").field("address", &address).finish_non_exhaustive()
+    }
+}
+
+/// Stops a server; from any thread.
+#[derive(Clone)]
+pub struct ServerHandle {
+    connections: Arc<Connections>,
+}
+
+impl ServerHandle {
+    /// Lets the server accept no more connections, close those that are idle, and close the others
+    /// behind their next response. Then [`Server::serve`] returns.
+    pub fn stop(&self) {
+        self.connections.stop();
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.connections.count()
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHandle").field("connections", &self.connections()).finish()
+    }
+}
