@@ -5,7 +5,7 @@ mod incoming;
 mod writer;
 
 pub use error::BodyError;
-pub(crate) use incoming::{BodySource, Incoming, is_timeout};
+pub(crate) use incoming::{BodySource, Incoming};
 pub(crate) use writer::BodySink;
 pub use writer::BodyWriter;
 

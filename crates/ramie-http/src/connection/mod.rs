@@ -1,13 +1,18 @@
 //! One connection of HTTP/1.1: requests in, responses out, on a fiber of its own.
 //!
 //! # Protocol
-//! | state | waits for | limit | then |
+//! | phase | waits for | limit | then |
 //! |---|---|---|---|
 //! | idle | the first byte of a request | `idle_timeout` | head |
 //! | head | the end of the head | `head_timeout` from its first byte | handler; 408 if it is late |
-//! | handler | what the handler waits for, the body included | `request_timeout` | response |
-//! | response | the client to take it | `write_timeout` for each write | rest |
-//! | rest | the part of the body that nobody has read | 64 KiB, at the pace of bodies | idle, or closed |
+//! | handler | what the handler waits for, the body included | `request_timeout` | write; 503 if it is late |
+//! | write | the client to take bytes | `write_timeout` for each write | stream, or closed |
+//! | stream | what the writer of a body waits for | | write, or rest |
+//! | rest | the part of the request's body that nobody has read | 64 KiB, at the pace of bodies | idle, or closed |
+//!
+//! The connection keeps no clock: it tells the server its phase ([`presence`]), and the server ends
+//! phases that last too long. It shuts the read side of an idle connection and of one that sends
+//! its head too slowly down, and cancels the others. So a wait costs no timer.
 //!
 //! Responses to pipelined requests are gathered and sent before the connection waits for input, or
 //! when they are large; meanwhile nothing more is received, so a client that does not read its
@@ -19,6 +24,7 @@
 //! connection, and the client could lose the response.
 
 mod output;
+mod presence;
 mod respond;
 mod upgrade;
 
@@ -27,16 +33,17 @@ use std::{
     net::{Shutdown, SocketAddr},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::{Method, StatusCode};
 use ramie::cancel;
 
+pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{output::Output, respond::Asked};
 use crate::{
-    body::{Body, Incoming, is_timeout},
+    body::{Body, Incoming},
     h1::{
         framing::Framing,
         head::{self, End, Head},
@@ -61,16 +68,6 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
 }
 
-/// What a connection tells its server.
-pub(crate) trait Presence {
-    /// The connection is between requests. Returns false if it should be closed.
-    fn set_idle(&self) -> bool;
-    /// A request has begun.
-    fn set_busy(&self);
-    /// Whether the server stops, so that responses say `close`.
-    fn is_stopping(&self) -> bool;
-}
-
 /// Serves until either side closes the connection.
 ///
 /// # Errors
@@ -80,7 +77,6 @@ pub(crate) fn serve(
     service: &Service,
     presence: &impl Presence,
 ) -> io::Result<()> {
-    stream.set_write_timeout(Some(service.limits.write_timeout))?;
     let mut connection = Http1 {
         stream,
         service,
@@ -88,19 +84,22 @@ pub(crate) fn serve(
         peer: stream.peer_addr(),
         receiver: Receiver::new(stream),
         input: Input::default(),
-        output: Output::new(stream),
-        patience: Patience::default(),
+        is_in_head: false,
+        output: Output::new(stream, presence),
         served: 0,
     };
     match connection.converse()? {
         Ended::Closed => Ok(()),
         Ended::ClosedByServer => {
-            connection.output.flush()?;
+            // Also if the server has cancelled the connection, because its time was up.
+            cancel::shield(|| connection.output.flush())?;
+            presence.enter(Phase::Other);
             drop(connection);
-            linger(stream)
+            cancel::shield(|| linger(stream))
         }
         Ended::Upgraded(upgrade) => {
             connection.output.flush()?;
+            presence.enter(Phase::Other);
             let input = std::mem::take(&mut connection.input);
             drop(connection);
             upgrade.call(Upgraded::new(Arc::clone(stream), input));
@@ -117,8 +116,9 @@ struct Http1<'a, P> {
     peer: Option<SocketAddr>,
     receiver: Receiver<'a>,
     input: Input,
+    /// Part of a head has arrived.
+    is_in_head: bool,
     output: Output<'a>,
-    patience: Patience,
     served: u64,
 }
 
@@ -128,6 +128,16 @@ enum Ended {
     Closed,
     ClosedByServer,
     Upgraded(Upgrade),
+}
+
+/// What came of the call of a handler.
+enum Called {
+    Response(Response),
+    /// It panicked, or its time was up: the status of the response, behind which the connection is
+    /// closed.
+    Failed(StatusCode),
+    /// There is nobody to respond to.
+    ClientGone,
 }
 
 /// The next step.
@@ -182,11 +192,14 @@ impl<P: Presence> Http1<'_, P> {
             End::At(length) => {
                 let head = head::parse(&unused[..length], limits)?;
                 self.input.consume(length);
+                self.is_in_head = false;
                 Ok(Some(head))
             }
             End::Later(next) => {
                 head::check_begun(unused, limits)?;
                 self.input.searched = next;
+                // The runtime's buffer is for others while this waits.
+                self.input.copy();
                 Ok(None)
             }
         }
@@ -194,29 +207,30 @@ impl<P: Presence> Http1<'_, P> {
 
     /// Receives more. Returns false if the connection is at its end.
     fn wait_for_input(&mut self) -> Result<bool, NoHead> {
-        let limits = &self.service.limits;
-        let is_idle = self.input.is_empty();
-        if is_idle {
-            if !self.presence.set_idle() {
-                return Ok(false);
-            }
-            self.patience.idle(self.stream, limits.idle_timeout)?;
-        } else {
-            self.input.copy();
-            self.patience.begun(self.stream, limits.head_timeout)?;
+        match self.input.is_empty() {
+            true if !self.presence.enter_idle() => return Ok(false),
+            // More bytes of a head do not extend its time.
+            false if !self.is_in_head => self.begin_head(),
+            _ => {}
         }
-        let received = match self.receiver.receive(&mut self.input) {
-            Ok(received) => received,
-            Err(error) if is_timeout(&error) && is_idle => return Ok(false),
-            Err(error) if is_timeout(&error) => return Err(LATE_HEAD.into()),
-            Err(error) => return Err(error.into()),
-        };
-        self.presence.set_busy();
+        let received = self.receiver.receive(&mut self.input)?;
+        if !received && self.is_in_head && self.presence.verdict() == Verdict::Late {
+            return Err(LATE_HEAD.into());
+        }
+        if received && !self.is_in_head {
+            self.begin_head();
+        }
         Ok(received)
+    }
+
+    fn begin_head(&mut self) {
+        self.is_in_head = true;
+        self.presence.enter(Phase::Head);
     }
 
     fn answer(&mut self, head: Head) -> io::Result<Step> {
         let limits = &self.service.limits;
+        self.presence.enter(Phase::Handler);
         self.served += 1;
         let asked = Asked {
             is_head: head.method == Method::HEAD,
@@ -231,11 +245,14 @@ impl<P: Presence> Http1<'_, P> {
         }
         let wants_upgrade = head.wants_upgrade;
         let request = Request::received(Parts::received(head, self.peer), body);
-        let Some(mut response) = self.call_handler(request) else {
-            let asked = Asked { stays: false, ..asked };
-            let failed = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-            respond::respond(&mut self.output, failed, asked)?;
-            return Ok(Step::End(Ended::ClosedByServer));
+        let mut response = match self.call_handler(request) {
+            Called::Response(response) => response,
+            Called::ClientGone => return Ok(Step::End(Ended::Closed)),
+            Called::Failed(status) => {
+                let asked = Asked { stays: false, ..asked };
+                respond::respond(&mut self.output, status.into_response(), asked)?;
+                return Ok(Step::End(Ended::ClosedByServer));
+            }
         };
         let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
         let is_switch = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -266,20 +283,14 @@ impl<P: Presence> Http1<'_, P> {
         (Body::incoming(incoming.share()), Some(incoming))
     }
 
-    /// Calls the handler within its time. None: it panicked.
-    fn call_handler(&self, request: Request) -> Option<Response> {
-        let call = || {
-            cancel::with_timeout(self.service.limits.request_timeout, || {
-                self.service.router.call(request)
-            })
-        };
-        match catch_unwind(AssertUnwindSafe(call)) {
-            Ok(Ok(response)) => Some(response),
-            Ok(Err(elapsed)) => Some(match elapsed.into_value() {
-                response if response.status().is_server_error() => response,
-                _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-            }),
-            Err(_) => None,
+    fn call_handler(&self, request: Request) -> Called {
+        let called = catch_unwind(AssertUnwindSafe(|| self.service.router.call(request)));
+        match (self.presence.verdict(), called) {
+            (Verdict::Gone, _) => Called::ClientGone,
+            (_, Err(_)) => Called::Failed(StatusCode::INTERNAL_SERVER_ERROR),
+            // What the handler has returned may lack what it waited for.
+            (Verdict::Late, Ok(_)) => Called::Failed(StatusCode::SERVICE_UNAVAILABLE),
+            (Verdict::None, Ok(response)) => Called::Response(response),
         }
     }
 
@@ -293,8 +304,8 @@ impl<P: Presence> Http1<'_, P> {
                 return Ok(false);
             }
         }
+        self.stream.set_read_timeout(None)?;
         self.input = source.into_input();
-        self.patience = Patience::default();
         Ok(true)
     }
 }
@@ -333,35 +344,6 @@ fn skip(source: &mut crate::body::BodySource) -> bool {
         }
     }
     source.is_at_end()
-}
-
-/// The time-out of the stream's next read. It is set only when it changes, and the clock is read
-/// only for heads that arrive in several pieces.
-#[derive(Default)]
-struct Patience {
-    is_idle_set: bool,
-    begun: Option<Instant>,
-}
-
-impl Patience {
-    fn idle(&mut self, stream: &Stream, timeout: Duration) -> io::Result<()> {
-        self.begun = None;
-        if !std::mem::replace(&mut self.is_idle_set, true) {
-            stream.set_read_timeout(Some(timeout))?;
-        }
-        Ok(())
-    }
-
-    /// More bytes of a head do not extend its time.
-    fn begun(&mut self, stream: &Stream, timeout: Duration) -> Result<(), NoHead> {
-        self.is_idle_set = false;
-        let now = Instant::now();
-        let left = (*self.begun.get_or_insert(now) + timeout).saturating_duration_since(now);
-        if left.is_zero() {
-            return Err(LATE_HEAD.into());
-        }
-        Ok(stream.set_read_timeout(Some(left))?)
-    }
 }
 
 /// A function of its own, because its buffer would otherwise be in every connection's frame.

@@ -2,6 +2,7 @@
 
 use std::{io, mem};
 
+use super::presence::{Phase, Presence};
 use crate::io::{Stream, spare};
 
 /// Output of this size is sent, though more is to come.
@@ -10,12 +11,13 @@ const LARGE: usize = 32 << 10;
 /// Gathers heads and small bodies, so that the responses to pipelined requests are sent at once.
 pub(super) struct Output<'a> {
     stream: &'a Stream,
+    presence: &'a dyn Presence,
     buffer: Vec<u8>,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(stream: &'a Stream) -> Self {
-        Output { stream, buffer: Vec::new() }
+    pub(super) fn new(stream: &'a Stream, presence: &'a dyn Presence) -> Self {
+        Output { stream, presence, buffer: Vec::new() }
     }
 
     /// The bytes that are not sent yet, to be added to.
@@ -31,10 +33,7 @@ impl<'a> Output<'a> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let buffer = mem::take(&mut self.buffer);
-        let written = self.stream.write_all(&buffer);
-        spare::put(buffer);
-        written
+        self.send(|stream, buffer| stream.write_all(buffer))
     }
 
     pub(super) fn flush_if_large(&mut self) -> io::Result<()> {
@@ -43,9 +42,15 @@ impl<'a> Output<'a> {
 
     /// Sends what there is, then `bytes`, without copying them.
     pub(super) fn send_with(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.send(|stream, buffer| stream.write_both(buffer, bytes))
+    }
+
+    fn send(&mut self, send: impl FnOnce(&Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.presence.enter(Phase::Write);
         let buffer = mem::take(&mut self.buffer);
-        let written = self.stream.write_both(&buffer, bytes);
+        let sent = send(self.stream, &buffer);
         spare::put(buffer);
-        written
+        self.presence.enter(Phase::Stream);
+        sent
     }
 }

@@ -70,14 +70,13 @@ pub(crate) enum End {
 /// Searches the end of a head from `from`, where an earlier search of these bytes stopped. Also
 /// finds an end of bare line feeds, so that such a head is refused at once.
 pub(crate) fn find_end(bytes: &[u8], from: usize) -> End {
-    let mut at = from;
-    while let Some(line) = memchr::memchr(b'\n', &bytes[at..]) {
-        let next = at + line + 1;
+    for line in memchr::memchr_iter(b'\n', &bytes[from..]) {
+        let next = from + line + 1;
         match &bytes[next..] {
             [b'\n', ..] => return End::At(next + 1),
             [b'\r', b'\n', ..] => return End::At(next + 2),
             [] | [b'\r'] => return End::Later(next - 1),
-            _ => at = next,
+            _ => {}
         }
     }
     End::Later(bytes.len())

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSlice, Read, Write},
     net::{Shutdown, SocketAddr},
+    os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
 
@@ -13,6 +14,15 @@ use ramie::{net::TcpStream, os::unix::net::UnixStream};
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
 
 impl Stream {

@@ -12,7 +12,7 @@
 //! [`Connections::dismiss_all`], because its first request may be on its way.
 //!
 //! *The race to fear*: a connection becomes idle while the server stops. The connection first
-//! stores `is_idle`, then loads the flag; `stop` first sets the flag, then loads `is_idle`. All
+//! stores its phase, then loads the flag; `stop` first sets the flag, then loads the phase. All
 //! four accesses are SeqCst, so at least one side sees the other's store. If a request arrives just
 //! before the read side is shut down, the kernel still returns it, so it is answered.
 //!
@@ -24,13 +24,17 @@ use std::{
     net::{IpAddr, Ipv6Addr, Shutdown},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
 };
 
 use ramie::{cancel::CancelHandle, sync::Event};
 
-use crate::{connection::Presence, io::Stream};
+use super::overseer::{PhaseWord, Ticks};
+use crate::{
+    connection::{Phase, Presence, Verdict},
+    io::Stream,
+};
 
 /// All open connections.
 pub(super) struct Connections {
@@ -40,6 +44,9 @@ pub(super) struct Connections {
     table: Mutex<Table>,
     /// Set once the server stops and no connection is left.
     all_gone: Event,
+    /// How many ticks of the overseer have passed.
+    now: AtomicU32,
+    ticks: OnceLock<Ticks>,
 }
 
 #[derive(Default)]
@@ -51,10 +58,12 @@ struct Table {
 }
 
 /// The part of a connection that others reach.
-struct Member {
+pub(super) struct Member {
     stream: Arc<Stream>,
     network: Option<IpAddr>,
-    is_idle: AtomicBool,
+    /// What the connection does, and the tick at which its time is up.
+    phase: AtomicU64,
+    verdict: AtomicU8,
     /// Set until the first request begins.
     is_new: AtomicBool,
     /// Cancels everything that the connection waits for.
@@ -82,6 +91,8 @@ impl Connections {
             accepting: Mutex::default(),
             table: Mutex::default(),
             all_gone: Event::new(),
+            now: AtomicU32::new(0),
+            ticks: OnceLock::new(),
         }
     }
 
@@ -119,7 +130,8 @@ impl Connections {
         let member = Arc::new(Member {
             stream,
             network,
-            is_idle: AtomicBool::new(false),
+            phase: AtomicU64::new(PhaseWord::new(Phase::Other, None).to_bits()),
+            verdict: AtomicU8::new(Verdict::None as u8),
             is_new: AtomicBool::new(true),
             cancel: OnceLock::new(),
         });
@@ -159,9 +171,7 @@ impl Connections {
     pub(super) fn cut_all(&self) -> usize {
         let members = self.members();
         for member in &members {
-            if let Some(cancel) = member.cancel.get() {
-                cancel.cancel_because("the server stops");
-            }
+            member.cancel(Verdict::Gone, "the server stops");
             let _ = member.stream.shutdown(Shutdown::Both);
         }
         members.len()
@@ -174,7 +184,8 @@ impl Connections {
 
     fn dismiss(&self, is_to_leave: impl Fn(&Member) -> bool) {
         for member in self.members() {
-            if member.is_idle.load(Ordering::SeqCst) && is_to_leave(&member) {
+            let phase = PhaseWord::from_bits(member.phase.load(Ordering::SeqCst)).phase();
+            if phase == Phase::Idle && is_to_leave(&member) {
                 let _ = member.stream.shutdown(Shutdown::Read);
             }
         }
@@ -215,18 +226,76 @@ impl OpenConnection {
 }
 
 impl Presence for OpenConnection {
-    fn set_idle(&self) -> bool {
-        self.member.is_idle.store(true, Ordering::SeqCst);
-        !self.connections.is_stopping() || self.member.is_new.load(Ordering::Relaxed)
+    #[inline]
+    fn enter(&self, phase: Phase) {
+        let word = self.connections.phase_word(phase);
+        self.member.phase.store(word.to_bits(), Ordering::Relaxed);
+        if phase == Phase::Head {
+            self.member.is_new.store(false, Ordering::Relaxed);
+        }
     }
 
-    fn set_busy(&self) {
-        self.member.is_idle.store(false, Ordering::Relaxed);
-        self.member.is_new.store(false, Ordering::Relaxed);
+    #[inline]
+    fn enter_idle(&self) -> bool {
+        let word = self.connections.phase_word(Phase::Idle);
+        self.member.phase.store(word.to_bits(), Ordering::SeqCst);
+        !self.connections.is_stopping() || self.member.is_new.load(Ordering::Relaxed)
     }
 
     fn is_stopping(&self) -> bool {
         self.connections.is_stopping()
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict::from_u8(self.member.verdict.load(Ordering::Acquire))
+    }
+}
+
+impl Member {
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn phase_word(&self) -> PhaseWord {
+        PhaseWord::from_bits(self.phase.load(Ordering::Relaxed))
+    }
+
+    /// Decides why the connection ends; the first verdict counts.
+    pub(super) fn judge(&self, verdict: Verdict) {
+        let none = Verdict::None as u8;
+        let order = Ordering::Relaxed;
+        let _ = self.verdict.compare_exchange(none, verdict as u8, Ordering::AcqRel, order);
+    }
+
+    /// Cancels what the connection waits for.
+    pub(super) fn cancel(&self, verdict: Verdict, why: &'static str) {
+        self.judge(verdict);
+        if let Some(cancel) = self.cancel.get() {
+            cancel.cancel_because(why);
+        }
+    }
+}
+
+impl Connections {
+    /// Sets how long a tick is, and how many ticks each phase may take.
+    pub(super) fn set_ticks(&self, ticks: Ticks) {
+        let _ = self.ticks.set(ticks);
+    }
+
+    fn phase_word(&self, phase: Phase) -> PhaseWord {
+        let limit = self.ticks.get().and_then(|ticks| ticks.of(phase));
+        let now = self.now.load(Ordering::Relaxed);
+        PhaseWord::new(phase, limit.map(|limit| now.wrapping_add(limit)))
+    }
+
+    /// A tick has passed; returns the number of the next one.
+    pub(super) fn advance(&self) -> u32 {
+        self.now.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Calls `f` with each connection, under the lock.
+    pub(super) fn for_each(&self, f: impl FnMut(&Arc<Member>)) {
+        self.table().present.values().for_each(f);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod accept;
 mod connections;
+mod overseer;
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use ramie::{
     os::unix::net::UnixListener,
 };
 
-use self::{accept::Acceptor, connections::Connections};
+use self::{accept::Acceptor, connections::Connections, overseer::Ticks};
 use crate::{connection::Service, limits::Limits, router::Router};
 
 /// How long a new connection may take to begin its first request once the server stops.
@@ -36,6 +37,7 @@ pub struct Server {
     grace: Duration,
     admission: Option<Admit>,
     is_shared: bool,
+    tolerates_half_close: bool,
     connections: Arc<Connections>,
 }
 
@@ -56,6 +58,7 @@ impl Server {
             grace: Duration::from_secs(10),
             admission: None,
             is_shared: false,
+            tolerates_half_close: false,
             connections: Arc::new(Connections::new()),
         }
     }
@@ -126,6 +129,15 @@ impl Server {
         self
     }
 
+    /// Lets a client shut its write side down behind its request and still get the response. By
+    /// default, a client that does so counts as gone, because a closed connection looks the same:
+    /// what its request waits for is cancelled.
+    #[must_use]
+    pub fn tolerates_half_close(mut self) -> Self {
+        self.tolerates_half_close = true;
+        self
+    }
+
     /// The address that the server listens on; that of a Unix socket is not one.
     ///
     /// # Errors
@@ -154,14 +166,32 @@ impl Server {
     /// If a listener fails for good. Being short of descriptors or memory is no such failure: the
     /// server then waits, and tries again.
     pub fn serve(self, router: Router) -> io::Result<()> {
+        let ticks = Ticks::of_limits(&self.limits);
+        self.connections.set_ticks(ticks);
         let service = Arc::new(Service { router, limits: self.limits });
+        ramie::cancel::scope(|overseeing| {
+            let end = overseeing.handle();
+            fiber::scope(|fibers| {
+                fibers.spawn(|| {
+                    overseer::oversee(&self.connections, ticks, self.tolerates_half_close);
+                });
+                let accepted = self.accept_all(&service);
+                self.connections.stop();
+                self.wait_for_connections();
+                end.cancel_because("the server has ended");
+                accepted
+            })
+        })
+    }
+
+    fn accept_all(&self, service: &Arc<Service>) -> io::Result<()> {
         let acceptor = Acceptor {
             connections: &self.connections,
-            service,
+            service: Arc::clone(service),
             admission: self.admission.as_ref(),
             is_shared: self.is_shared,
         };
-        let accepted = match (&self.listeners, self.place) {
+        match (&self.listeners, self.place) {
             (Listeners::Unix(listener), place) => {
                 acceptor.accept_all(&listener, place.unwrap_or_default())
             }
@@ -173,10 +203,7 @@ impl Server {
                 };
                 fiber::on_each_worker(accept).into_iter().collect()
             }
-        };
-        self.connections.stop();
-        self.wait_for_connections();
-        accepted
+        }
     }
 
     /// Waits until all connections are closed, and closes them when their time is up.

@@ -1,0 +1,186 @@
+//! The fiber that ends what takes too long, or what nobody waits for any more.
+//!
+//! It wakes at each tick, which is an eighth of the shortest limit, between 10 and 250 ms, and looks
+//! at the phases of all connections. So a phase may last a tick or two longer than its limit, and a
+//! connection needs neither a timer nor a clock.
+
+use std::{net::Shutdown, sync::Arc, time::Duration};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::AsFd,
+};
+
+use super::connections::{Connections, Member};
+use crate::{
+    connection::{Phase, Verdict},
+    limits::Limits,
+};
+
+const SHORTEST_TICK: Duration = Duration::from_millis(10);
+const LONGEST_TICK: Duration = Duration::from_millis(250);
+
+/// How long a tick is, and how many ticks each phase may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticks {
+    length: Duration,
+    idle: u32,
+    head: u32,
+    handler: u32,
+    write: u32,
+}
+
+impl Ticks {
+    pub(super) fn of_limits(limits: &Limits) -> Self {
+        let all = [
+            limits.idle_timeout,
+            limits.head_timeout,
+            limits.request_timeout,
+            limits.write_timeout,
+        ];
+        let shortest = all.into_iter().min().unwrap_or(LONGEST_TICK);
+        let length = (shortest / 8).clamp(SHORTEST_TICK, LONGEST_TICK);
+        // One more, because the tick that runs has passed in part. At most a quarter of all ticks,
+        // because they wrap around.
+        let count = |limit: Duration| {
+            let ticks = limit.as_nanos().div_ceil(length.as_nanos()) + 1;
+            u32::try_from(ticks).unwrap_or(u32::MAX).min(u32::MAX / 4)
+        };
+        let [idle, head, handler, write] = all.map(count);
+        Ticks { length, idle, head, handler, write }
+    }
+
+    #[inline]
+    pub(super) fn of(&self, phase: Phase) -> Option<u32> {
+        match phase {
+            Phase::Idle => Some(self.idle),
+            Phase::Head => Some(self.head),
+            Phase::Handler => Some(self.handler),
+            Phase::Write => Some(self.write),
+            Phase::Stream | Phase::Other => None,
+        }
+    }
+}
+
+/// The phase of a connection, and the tick at which its time is up, in one word: the tick in the
+/// low half, the phase above it, then whether the phase has a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PhaseWord(u64);
+
+const HAS_LIMIT: u64 = 1 << 40;
+
+impl PhaseWord {
+    #[inline]
+    pub(super) fn new(phase: Phase, due: Option<u32>) -> Self {
+        let limit = due.map_or(0, |due| HAS_LIMIT | u64::from(due));
+        PhaseWord((phase as u64) << 32 | limit)
+    }
+
+    pub(super) fn from_bits(bits: u64) -> Self {
+        PhaseWord(bits)
+    }
+
+    #[inline]
+    pub(super) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn phase(self) -> Phase {
+        Phase::from_u8((self.0 >> 32) as u8)
+    }
+
+    fn is_due(self, now: u32) -> bool {
+        // The difference is small and positive, though ticks wrap around.
+        self.0 & HAS_LIMIT != 0 && now.wrapping_sub(self.0 as u32) < u32::MAX / 2
+    }
+}
+
+/// Ends what takes too long, until the scope of the caller is cancelled.
+pub(super) fn oversee(connections: &Connections, ticks: Ticks, tolerates_half_close: bool) {
+    while ramie::cancel::check_cancelled().is_ok() {
+        ramie::fiber::sleep(ticks.length);
+        tick(connections, tolerates_half_close);
+    }
+}
+
+fn tick(connections: &Connections, tolerates_half_close: bool) {
+    let now = connections.advance();
+    let mut working = Vec::new();
+    let mut overdue = Vec::new();
+    connections.for_each(|member| {
+        let word = member.phase_word();
+        match word.phase() {
+            _ if word.is_due(now) => overdue.push((Arc::clone(member), word)),
+            Phase::Handler | Phase::Stream => working.push(Arc::clone(member)),
+            _ => {}
+        }
+    });
+    for (member, word) in overdue {
+        // It may have gone on meanwhile.
+        if member.phase_word() == word {
+            end_overdue(&member, word.phase());
+        }
+    }
+    for gone in gone_clients(&working, tolerates_half_close) {
+        gone.cancel(Verdict::Gone, "the client has closed the connection");
+    }
+}
+
+fn end_overdue(member: &Member, phase: Phase) {
+    match phase {
+        Phase::Idle => _ = member.stream().shutdown(Shutdown::Read),
+        Phase::Head => {
+            member.judge(Verdict::Late);
+            let _ = member.stream().shutdown(Shutdown::Read);
+        }
+        Phase::Handler => member.cancel(Verdict::Late, "the time of the request is up"),
+        Phase::Write => {
+            member.cancel(Verdict::Gone, "the client takes no bytes");
+            let _ = member.stream().shutdown(Shutdown::Both);
+        }
+        Phase::Stream | Phase::Other => {}
+    }
+}
+
+/// The connections whose clients have closed them, by one poll(2) that does not wait.
+fn gone_clients(members: &[Arc<Member>], tolerates_half_close: bool) -> Vec<&Arc<Member>> {
+    let events = match tolerates_half_close {
+        true => PollFlags::empty(),
+        false => PollFlags::RDHUP,
+    };
+    let gone = events | PollFlags::HUP | PollFlags::ERR;
+    let descriptors = members.iter().map(|member| member.stream().as_fd());
+    let mut polled: Vec<_> =
+        descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, events)).collect();
+    // If this fails, the next tick tries again.
+    let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let pairs = members.iter().zip(&polled);
+    let is_gone = |polled: &PollFd<'_>| polled.revents().intersects(gone);
+    pairs.filter(|(_, polled)| is_gone(polled)).map(|(member, _)| member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_rounded_up_to_ticks() {
+        let limits = Limits { head_timeout: Duration::from_millis(400), ..Limits::default() };
+        let ticks = Ticks::of_limits(&limits);
+        assert_eq!(ticks.length, Duration::from_millis(50));
+        assert_eq!((ticks.of(Phase::Head), ticks.of(Phase::Idle)), (Some(9), Some(1201)));
+        let forever = Limits { idle_timeout: Duration::MAX, ..Limits::default() };
+        assert_eq!(Ticks::of_limits(&forever).of(Phase::Idle), Some(u32::MAX / 4));
+    }
+
+    #[test]
+    fn a_phase_is_due_at_its_tick_also_where_ticks_wrap() {
+        for due in [0, 5, u32::MAX] {
+            let word = PhaseWord::new(Phase::Write, Some(due));
+            assert_eq!(word.phase(), Phase::Write);
+            assert!(!word.is_due(due.wrapping_sub(1)) && word.is_due(due));
+            assert!(word.is_due(due.wrapping_add(9)));
+        }
+        assert!(!PhaseWord::new(Phase::Stream, None).is_due(7));
+    }
+}
