@@ -12,7 +12,8 @@
 //!
 //! The connection keeps no clock: it tells the server its phase ([`presence`]), and the server ends
 //! phases that last too long. It shuts the read side of an idle connection and of one that sends
-//! its head too slowly down, and cancels the others. So a wait costs no timer.
+//! its head too slowly down, and cancels handlers and the writers of bodies. So a wait costs no
+//! timer, and one outside of handlers not even a look at a scope.
 //!
 //! Responses to pipelined requests are gathered and sent before the connection waits for input, or
 //! when they are large; meanwhile nothing more is received, so a client that does not read its
@@ -37,7 +38,6 @@ use std::{
 };
 
 use http::{Method, StatusCode};
-use ramie::cancel;
 
 pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
@@ -91,11 +91,10 @@ pub(crate) fn serve(
     match connection.converse()? {
         Ended::Closed => Ok(()),
         Ended::ClosedByServer => {
-            // Also if the server has cancelled the connection, because its time was up.
-            cancel::shield(|| connection.output.flush())?;
+            connection.output.flush()?;
             presence.enter(Phase::Other);
             drop(connection);
-            cancel::shield(|| linger(stream))
+            linger(stream)
         }
         Ended::Upgraded(upgrade) => {
             connection.output.flush()?;
@@ -284,7 +283,8 @@ impl<P: Presence> Http1<'_, P> {
     }
 
     fn call_handler(&self, request: Request) -> Called {
-        let called = catch_unwind(AssertUnwindSafe(|| self.service.router.call(request)));
+        let call = || self.presence.scope().run(|| self.service.router.call(request));
+        let called = catch_unwind(AssertUnwindSafe(call));
         match (self.presence.verdict(), called) {
             (Verdict::Gone, _) => Called::ClientGone,
             (_, Err(_)) => Called::Failed(StatusCode::INTERNAL_SERVER_ERROR),

@@ -20,6 +20,12 @@ impl<'a> Output<'a> {
         Output { stream, presence, buffer: Vec::new() }
     }
 
+    /// Calls `f`, which the server cancels if the client goes away.
+    pub(super) fn while_client_waits<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let scope = self.presence.scope();
+        scope.run(|| f(self))
+    }
+
     /// The bytes that are not sent yet, to be added to.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.buffer.capacity() == 0 {

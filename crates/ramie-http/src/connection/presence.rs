@@ -1,5 +1,7 @@
 //! What a connection tells its server, so that the server can end what takes too long.
 
+use ramie::cancel::CancelHandle;
+
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -55,4 +57,6 @@ pub(crate) trait Presence {
     fn is_stopping(&self) -> bool;
     /// Why the server has ended what the connection did.
     fn verdict(&self) -> Verdict;
+    /// The scope by which the server cancels what handlers and the writers of bodies wait for.
+    fn scope(&self) -> &CancelHandle;
 }

@@ -80,6 +80,21 @@ fn send_body(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming) 
             output.buffer().extend_from_slice(&bytes);
             output.flush_if_large()
         }
+        of_program => {
+            output.while_client_waits(|output| send_streamed(output, of_program, framing))
+        }
+    }
+}
+
+/// Sends a body that the program makes while it is sent.
+#[inline(never)]
+fn send_streamed(
+    output: &mut Output<'_>,
+    body: BodyKind,
+    framing: ResponseFraming,
+) -> io::Result<()> {
+    match body {
+        BodyKind::Empty => Ok(()),
         BodyKind::Full(bytes) => output.send_with(&bytes),
         BodyKind::Write(write) => {
             let mut sink = ResponseSink { output, framing, trailers: None };

@@ -134,12 +134,9 @@ impl Acceptor<'_> {
 }
 
 fn serve(connection: &OpenConnection, service: &Service) {
-    ramie::cancel::scope(|scope| {
-        connection.set_cancel(scope.handle());
-        if let Err(error) = connection::serve(connection.stream(), service, connection) {
-            log::debug!("a connection has failed: {error}");
-        }
-    });
+    if let Err(error) = connection::serve(connection.stream(), service, connection) {
+        log::debug!("a connection has failed: {error}");
+    }
 }
 
 /// Answers without waiting: the response fits into the buffer of a new socket.

@@ -67,7 +67,7 @@ pub(super) struct Member {
     /// Set until the first request begins.
     is_new: AtomicBool,
     /// Cancels everything that the connection waits for.
-    cancel: OnceLock<CancelHandle>,
+    cancel: CancelHandle,
 }
 
 /// One connection. Dropping it closes the connection.
@@ -133,7 +133,8 @@ impl Connections {
             phase: AtomicU64::new(PhaseWord::new(Phase::Other, None).to_bits()),
             verdict: AtomicU8::new(Verdict::None as u8),
             is_new: AtomicBool::new(true),
-            cancel: OnceLock::new(),
+            // Handlers enter this scope one after another.
+            cancel: ramie::cancel::scope(|scope| scope.handle()),
         });
         let key = table.next_key;
         table.next_key += 1;
@@ -218,11 +219,6 @@ impl OpenConnection {
     pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.member.stream
     }
-
-    /// Lets a stop cancel what the connection waits for.
-    pub(super) fn set_cancel(&self, handle: CancelHandle) {
-        let _ = self.member.cancel.set(handle);
-    }
 }
 
 impl Presence for OpenConnection {
@@ -249,6 +245,10 @@ impl Presence for OpenConnection {
     fn verdict(&self) -> Verdict {
         Verdict::from_u8(self.member.verdict.load(Ordering::Acquire))
     }
+
+    fn scope(&self) -> &CancelHandle {
+        &self.member.cancel
+    }
 }
 
 impl Member {
@@ -270,9 +270,7 @@ impl Member {
     /// Cancels what the connection waits for.
     pub(super) fn cancel(&self, verdict: Verdict, why: &'static str) {
         self.judge(verdict);
-        if let Some(cancel) = self.cancel.get() {
-            cancel.cancel_because(why);
-        }
+        self.cancel.cancel_because(why);
     }
 }
 
