@@ -32,16 +32,18 @@ pub struct Request {
 }
 
 /// A request without its body.
+// The head and the maps are elsewhere, because a request is moved from call to call, on the stack of
+// its connection, which no cache keeps while other connections are served.
 #[derive(Debug)]
 pub struct Parts {
     method: Method,
     version: Version,
     /// The head that was received; none if the program made the request.
-    head: Option<Head>,
+    head: Option<Box<Head>>,
     /// Built from the head when somebody asks, unless the program has set it.
-    uri: OnceLock<Uri>,
+    uri: OnceLock<Box<Uri>>,
     /// As `uri`. Once the program may have changed it, it counts instead of the head.
-    headers: OnceLock<HeaderMap>,
+    headers: OnceLock<Box<HeaderMap>>,
     are_headers_own: bool,
     extensions: Extensions,
     peer: Option<SocketAddr>,
@@ -50,7 +52,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn received(head: Head, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn received(head: Box<Head>, peer: Option<SocketAddr>) -> Self {
         let version = if head.is_http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 };
         let method = head.method.clone();
         Parts { head: Some(head), peer, ..Parts::empty(method, version) }
@@ -58,8 +60,8 @@ impl Parts {
 
     fn made(method: Method, uri: Uri) -> Self {
         Parts {
-            uri: uri.into(),
-            headers: HeaderMap::new().into(),
+            uri: Box::new(uri).into(),
+            headers: Box::<HeaderMap>::default().into(),
             are_headers_own: true,
             ..Parts::empty(method, Version::HTTP_11)
         }
@@ -91,7 +93,9 @@ impl Parts {
 
     /// The target, as the client wrote it.
     pub fn uri(&self) -> &Uri {
-        self.uri.get_or_init(|| self.head.as_ref().map(Head::to_uri).unwrap_or_default())
+        self.uri.get_or_init(|| {
+            Box::new(self.head.as_ref().map_or_else(Uri::default, |head| head.to_uri()))
+        })
     }
 
     /// The path of the target, with its escapes; `/` if it is empty.
@@ -112,7 +116,9 @@ impl Parts {
 
     /// All headers.
     pub fn headers(&self) -> &HeaderMap {
-        self.headers.get_or_init(|| self.head.as_ref().map(Head::to_map).unwrap_or_default())
+        self.headers.get_or_init(|| {
+            Box::new(self.head.as_ref().map_or_else(HeaderMap::default, |head| head.to_map()))
+        })
     }
 
     /// All headers, to be changed.
@@ -297,7 +303,7 @@ impl From<Request> for http::Request<Body> {
         let Request { mut parts, body } = request;
         let mut made = http::Request::new(body);
         parts.uri();
-        *made.uri_mut() = parts.uri.take().unwrap_or_default();
+        *made.uri_mut() = parts.uri.take().map_or_else(Uri::default, |uri| *uri);
         *made.headers_mut() = std::mem::take(parts.headers_mut());
         *made.method_mut() = parts.method;
         *made.version_mut() = parts.version;

@@ -165,7 +165,7 @@ impl<P: Presence> Http1<'_, P> {
     }
 
     /// Waits for the next head. None: the client has closed the connection, or is to be left.
-    fn next_head(&mut self) -> Result<Option<Head>, NoHead> {
+    fn next_head(&mut self) -> Result<Option<Box<Head>>, NoHead> {
         loop {
             if let Some(head) = self.parse_head()? {
                 return Ok(Some(head));
@@ -177,7 +177,7 @@ impl<P: Presence> Http1<'_, P> {
         }
     }
 
-    fn parse_head(&mut self) -> Result<Option<Head>, Refusal> {
+    fn parse_head(&mut self) -> Result<Option<Box<Head>>, Refusal> {
         let limits = &self.service.limits;
         // One empty line before a request is allowed (RFC 9112, section 2.2).
         if self.input.searched == 0 && self.input.unused().starts_with(b"\r\n") {
@@ -227,7 +227,7 @@ impl<P: Presence> Http1<'_, P> {
         self.presence.enter(Phase::Head);
     }
 
-    fn answer(&mut self, head: Head) -> io::Result<Step> {
+    fn answer(&mut self, head: Box<Head>) -> io::Result<Step> {
         let limits = &self.service.limits;
         self.presence.enter(Phase::Handler);
         self.served += 1;

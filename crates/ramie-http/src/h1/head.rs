@@ -105,7 +105,7 @@ fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
 }
 
 /// Parses a head. `bytes` are all of it and no more.
-pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, Refusal> {
+pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Refusal> {
     if bytes.len() > limits.head_bytes.min(HEAD_MOST) {
         check_line(memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1), limits)?;
         return Err(TOO_LARGE);
@@ -139,7 +139,7 @@ impl From<Refusal> for Unparsed {
 /// A function of its own, because its array would otherwise be in the frame of every connection.
 #[cold]
 #[inline(never)]
-fn parse_many(bytes: &[u8], limits: &Limits) -> Result<Head, Unparsed> {
+fn parse_many(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Unparsed> {
     let mut many = [const { MaybeUninit::uninit() }; FIELDS_MOST];
     parse_into(bytes, limits, &mut many)
 }
@@ -148,7 +148,7 @@ fn parse_into<'b>(
     bytes: &'b [u8],
     limits: &Limits,
     room: &mut [MaybeUninit<Header<'b>>],
-) -> Result<Head, Unparsed> {
+) -> Result<Box<Head>, Unparsed> {
     let mut request = Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, room) {
         Ok(Status::Complete(length)) if length == bytes.len() => {}
@@ -173,7 +173,7 @@ fn parse_into<'b>(
     let is_http_1_0 = request.version == Some(0);
     let (read, spans) = read_fields(bytes, request.headers, limits)?;
     read.check_host(is_http_1_0)?;
-    Ok(Head {
+    Ok(Box::new(Head {
         target_at: place(bytes, path.as_bytes()),
         method,
         target,
@@ -185,7 +185,7 @@ fn parse_into<'b>(
         expects_continue: read.fields.expects_continue && !is_http_1_0,
         fields: spans,
         bytes: Bytes::copy_from_slice(bytes),
-    })
+    }))
 }
 
 const BARE_LINE_FEED: Refusal =
