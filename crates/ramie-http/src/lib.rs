@@ -23,4 +23,4 @@ pub use limits::Limits;
 pub use request::{Parts, Request};
 pub use response::{Html, IntoResponse, Redirect, Response, ResponseHeaders};
 pub use router::{MethodRouter, Next, Router, any, delete, get, head, options, patch, post, put};
-pub use server::{Server, ServerHandle};
+pub use server::{Server, ServerHandle, Trouble};

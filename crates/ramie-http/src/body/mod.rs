@@ -126,15 +126,15 @@ impl Body {
         match std::mem::take(&mut self.0) {
             BodyKind::Empty => return Ok(Bytes::new()),
             BodyKind::Full(bytes) => return Ok(bytes),
+            BodyKind::Write(write) => {
+                let mut collected = Collected::new(most);
+                write(&mut BodyWriter::new(&mut collected))?;
+                return Ok(collected.into_bytes());
+            }
             kind => self.0 = kind,
         }
         // Room as bytes arrive, because a client may announce a length and send nothing.
         let mut bytes = Vec::new();
-        if let BodyKind::Write(write) = std::mem::take(&mut self.0) {
-            let mut collected = Collected::new(most);
-            write(&mut BodyWriter::new(&mut collected))?;
-            return Ok(collected.into_bytes());
-        }
         { &mut self }.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > most {
             true => Err(BodyError::TooLarge { most }.into()),

@@ -4,7 +4,12 @@
 //! each failure. A server that has as many connections as it may have answers 503 with
 //! `Retry-After` on the accepting fiber, without reading the request.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use ramie::{
     fiber::{self, Builder, Place},
@@ -14,7 +19,7 @@ use ramie::{
 use rustix::{fd::AsFd, io::Errno};
 
 use super::{
-    Admit,
+    Admit, OnTrouble, Trouble,
     connections::{Connections, OpenConnection},
 };
 use crate::{
@@ -36,6 +41,7 @@ pub(super) struct Acceptor<'a> {
     pub(super) service: Arc<Service>,
     pub(super) admission: Option<&'a Admit>,
     pub(super) is_shared: bool,
+    pub(super) on_trouble: &'a OnTrouble,
 }
 
 /// A listener of any kind.
@@ -100,7 +106,7 @@ impl Acceptor<'_> {
                 Err(error) => match AcceptFailure::of(&error) {
                     AcceptFailure::OneConnection => {}
                     AcceptFailure::Shortage => {
-                        log::warn!("cannot accept connections for now: {error}");
+                        (self.on_trouble)(&Trouble::CannotAccept(&error));
                         fiber::sleep(pause);
                         pause = (pause * 2).min(LONGEST_PAUSE);
                     }
@@ -124,11 +130,32 @@ impl Acceptor<'_> {
         {
             return;
         }
+        let on_trouble = Arc::clone(self.on_trouble);
+        let mut admitted = Admitted { connection: Some(connection), on_trouble };
         let service = Arc::clone(&self.service);
         // If the spawn fails, the closure is dropped, which closes the connection.
-        let spawned = Builder::new().on(place).spawn(move || serve(&connection, &service));
-        if let Err(error) = spawned {
-            log::warn!("there is no fiber for a connection: {error}");
+        let spawn = || {
+            Builder::new().on(place).spawn(move || {
+                if let Some(connection) = admitted.connection.take() {
+                    serve(&connection, &service);
+                }
+            })
+        };
+        let _ = catch_unwind(AssertUnwindSafe(spawn));
+    }
+}
+
+/// A connection before its fiber runs. If there is no stack for the fiber, the runtime drops the
+/// closure with this.
+struct Admitted {
+    connection: Option<OpenConnection>,
+    on_trouble: OnTrouble,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            (self.on_trouble)(&Trouble::NoFiber);
         }
     }
 }

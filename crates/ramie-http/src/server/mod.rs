@@ -38,11 +38,44 @@ pub struct Server {
     admission: Option<Admit>,
     is_shared: bool,
     tolerates_half_close: bool,
+    on_trouble: OnTrouble,
     connections: Arc<Connections>,
 }
 
 /// Decides whether one more connection is served, by the number of open ones.
 type Admit = Arc<dyn Fn(usize) -> bool + Send + Sync>;
+
+/// What a server reports while it goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Trouble<'a> {
+    /// It is short of descriptors or memory, so new connections wait in the listener's queue.
+    CannotAccept(&'a io::Error),
+    /// There is no memory for the fiber of a connection, which was closed.
+    NoFiber,
+    /// So many connections were still busy when the grace period ended, so they were closed.
+    StillBusy(usize),
+}
+
+impl fmt::Display for Trouble<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::CannotAccept(error) => {
+                write!(f, "cannot accept more connections for now ({error}), so new ones wait")
+            }
+            Trouble::NoFiber => {
+                f.write_str("there is no memory for a connection, so it was closed")
+            }
+            Trouble::StillBusy(count) => write!(
+                f,
+                "{count} connections were still busy when the time of the stop was up, so they were \
+                 closed"
+            ),
+        }
+    }
+}
+
+type OnTrouble = Arc<dyn Fn(&Trouble<'_>) + Send + Sync>;
 
 enum Listeners {
     Tcp(Vec<TcpListener>),
@@ -59,6 +92,7 @@ impl Server {
             admission: None,
             is_shared: false,
             tolerates_half_close: false,
+            on_trouble: Arc::new(|trouble| log::warn!("{trouble}")),
             connections: Arc::new(Connections::new()),
         }
     }
@@ -129,6 +163,14 @@ impl Server {
         self
     }
 
+    /// Calls `f` when something goes wrong that does not end the server, instead of writing it to
+    /// the log.
+    #[must_use]
+    pub fn on_trouble(mut self, f: impl Fn(&Trouble<'_>) + Send + Sync + 'static) -> Self {
+        self.on_trouble = Arc::new(f);
+        self
+    }
+
     /// Lets a client shut its write side down behind its request and still get the response. By
     /// default, a client that does so counts as gone, because a closed connection looks the same:
     /// what its request waits for is cancelled.
@@ -190,6 +232,7 @@ impl Server {
             service: Arc::clone(service),
             admission: self.admission.as_ref(),
             is_shared: self.is_shared,
+            on_trouble: &self.on_trouble,
         };
         match (&self.listeners, self.place) {
             (Listeners::Unix(listener), place) => {
@@ -218,10 +261,9 @@ impl Server {
             return;
         }
         let count = self.connections.cut_all();
-        log::warn!(
-            "{count} connections were still busy {:?} after the stop, so they were closed",
-            self.grace
-        );
+        if count > 0 {
+            (self.on_trouble)(&Trouble::StillBusy(count));
+        }
         wait(FIRST_REQUEST_GRACE);
     }
 }
