@@ -55,9 +55,9 @@ impl Admission {
         self.workers * STACKS_AT_ONCE * (runtime::stack_bytes() + GUARD)
     }
 
-    /// Whether the memory suffices for one more connection beside the open ones.
-    pub(super) fn allows_one_more(self, connections: impl FnOnce() -> usize) -> bool {
-        !self.is_limited || can_allocate(RESERVE + self.stacks() + connections() * PER_CONNECTION)
+    /// Whether the memory suffices for one more connection beside so many open ones.
+    pub(super) fn allows_one_more(self, open: usize) -> bool {
+        !self.is_limited || can_allocate(RESERVE + self.stacks() + open * PER_CONNECTION)
     }
 
     /// Fails if the memory does not suffice to start the runtime.

@@ -1,43 +1,31 @@
-//! `ramie serve`: an HTTP/1.1 server with one fiber per connection.
+//! `ramie serve`: an HTTP server by `ramie-http`, with one fiber for each connection.
 //!
-//! Modules: [`connection`] (serves one connection; `ramie_workloads` has the protocol),
-//! [`connections`] (all open connections, and how a stop closes them), [`processes`] (several
-//! processes under a supervisor), [`admission`] (memory limits), [`signals`].
+//! Modules: [`service`] (the responses), [`processes`] (several processes under a supervisor),
+//! [`admission`] (memory limits).
 
 mod admission;
-mod connection;
-mod connections;
 mod processes;
-mod signals;
+mod service;
 
 use std::{
     io,
     net::SocketAddr,
-    panic::{self, AssertUnwindSafe},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
-use ramie::{
-    fiber::{self, Builder, Place},
-    net::TcpListener,
-};
+use ramie::{fiber::Place, net::TcpListener};
+use ramie_http::{Limits, Router, Server, Trouble};
 use rustix::{
     io::Errno,
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use self::{
-    admission::Admission,
-    connections::{Connection, Connections},
-};
+use self::admission::Admission;
 use crate::{
     arguments::{Accept, Serve},
     failure::Failure,
-    output, runtime,
+    output, runtime, signals,
 };
 
 /// How long requests in flight may take once the server stops.
@@ -50,19 +38,15 @@ pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
         None => {
             let accept = serve.accept.unwrap_or(Accept::PerWorker);
             let admission = Admission::new(serve.workers);
+            let router = service::router(serve)?;
             in_runtime(serve.workers, admission, || {
-                let listeners = match accept {
-                    Accept::PerWorker => TcpListener::bind_per_worker(&serve.addr),
-                    _ => TcpListener::bind(&serve.addr).map(|one| vec![one]),
+                let server = match accept {
+                    Accept::PerWorker => Server::bind(&serve.addr),
+                    _ => TcpListener::bind(&serve.addr).map(Server::on),
                 };
-                let listeners = listeners.map_err(|error| cannot_listen(serve, &error))?;
-                let bound = listeners[0].local_addr();
-                let connections = Arc::new(Connections::new(listeners, false));
-                signals::watch(Arc::clone(&connections))?;
-                let bound = bound.map_err(|error| cannot_listen(serve, &error))?;
-                admission.check_for_service()?;
-                announce(bound)?;
-                serve_all(&connections, accept, timeout(serve), admission)
+                let server = server.map_err(|error| cannot_listen(serve, &error))?;
+                let bound = server.local_addr().map_err(|error| cannot_listen(serve, &error))?;
+                serve_all(server, router, serve, accept, admission, || announce(bound))
             })
         }
     }
@@ -74,13 +58,7 @@ fn in_runtime(
     admission: Admission,
     f: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut builder = ramie::Runtime::builder().grace(GRACE).on_abandoned(|fibers| {
-        output::warn(&format!(
-            "{} connections were still busy {} s after the signal, so they were closed",
-            fibers.count(),
-            GRACE.as_secs()
-        ));
-    });
+    let mut builder = ramie::Runtime::builder();
     if let Some(workers) = workers {
         builder = builder.workers(workers as usize);
     }
@@ -91,8 +69,71 @@ fn in_runtime(
     runtime::run(&runtime, f)?
 }
 
-fn timeout(serve: &Serve) -> Duration {
-    Duration::from_secs(serve.timeout.into())
+/// Serves until a signal stops the server. Calls `ready` when it is about to accept.
+fn serve_all(
+    server: Server,
+    router: Router,
+    serve: &Serve,
+    accept: Accept,
+    admission: Admission,
+    ready: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let handle = server.handle();
+    signals::watch(move || handle.stop())?;
+    admission.check_for_service()?;
+    ready()?;
+    let mut server = server.limits(limits(serve)).grace(GRACE).on_trouble(warn);
+    if accept == Accept::LeastLoaded {
+        server = server.place(Place::LeastLoaded);
+    }
+    if admission.is_limited() {
+        server = server.admit_if(move |open| {
+            let is_admitted = admission.allows_one_more(open);
+            if !is_admitted {
+                admission::warn();
+            }
+            is_admitted
+        });
+    }
+    server.serve(router).map_err(|error| {
+        Failure::other(format!(
+            "cannot accept connections any more ({error}); start the server again"
+        ))
+    })
+}
+
+fn limits(serve: &Serve) -> Limits {
+    let timeout = Duration::from_secs(serve.timeout.into());
+    Limits {
+        idle_timeout: timeout,
+        head_timeout: timeout,
+        write_timeout: timeout,
+        request_timeout: timeout,
+        ..Limits::default()
+    }
+}
+
+/// Prints what goes wrong while the server goes on. Being short of something is printed once,
+/// because all workers are short of it, again and again.
+fn warn(trouble: &Trouble<'_>) {
+    match trouble {
+        Trouble::CannotAccept(error) => {
+            static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+            if !HAS_WARNED.swap(true, Relaxed) {
+                output::warn(&format!("{trouble}; {}", cure(error)));
+            }
+        }
+        Trouble::NoFiber => admission::warn(),
+        _ => output::warn(&trouble.to_string()),
+    }
+}
+
+/// The remedy if the system is short of a resource.
+fn cure(error: &io::Error) -> &'static str {
+    match has_no_descriptor(error) {
+        true => "raise the limit with `ulimit -n`",
+        false => "free some memory",
+    }
 }
 
 /// Prints the address. If stdout is closed, the server still runs. If the address cannot be written
@@ -101,141 +142,6 @@ fn announce(bound: SocketAddr) -> Result<(), Failure> {
     match output::line(&format!("listening on {bound}")) {
         Err(failure) if !failure.is_silent() => Err(failure),
         _ => Ok(()),
-    }
-}
-
-/// Accepts and serves connections until the server stops.
-fn serve_all(
-    connections: &Arc<Connections>,
-    accept: Accept,
-    timeout: Duration,
-    admission: Admission,
-) -> Result<(), Failure> {
-    let accept_on = |listener, place| {
-        connections.keep_accepting(|| accept_loop(connections, listener, timeout, place, admission))
-    };
-    if accept == Accept::LeastLoaded {
-        return accept_on(0, Place::LeastLoaded);
-    }
-    // Each worker serves the connections that it accepts.
-    let begun = AtomicUsize::new(0);
-    let serve = |worker| {
-        begun.fetch_add(1, Relaxed);
-        accept_on(worker, Place::Worker(worker))
-    };
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| fiber::on_each_worker(serve)));
-    match ended {
-        Ok(ended) => ended.into_iter().collect(),
-        // There was no memory for a fiber's stack.
-        Err(payload) if begun.into_inner() < fiber::workers() => {
-            Err(Failure::other(ramie_workloads::payload_text(&*payload)))
-        }
-        Err(payload) => panic::resume_unwind(payload),
-    }
-}
-
-/// Accepts from one listener until the server stops.
-fn accept_loop(
-    connections: &Arc<Connections>,
-    listener: usize,
-    timeout: Duration,
-    place: Place,
-    admission: Admission,
-) -> Result<(), Failure> {
-    let mut wait = Backoff::default();
-    loop {
-        match connections.accept(listener) {
-            Ok(connection) => {
-                let mut admitted = Admitted(Some(connection));
-                wait.reset();
-                if admission.allows_one_more(|| connections.count()) {
-                    let serve = move || {
-                        let connection = admitted.0.take().expect("the closure runs once");
-                        connection::serve(&connection, timeout);
-                    };
-                    // If the spawn fails, the closure is dropped, which closes the connection.
-                    let _ = ramie_workloads::catch_panic(|| Builder::new().on(place).spawn(serve));
-                }
-            }
-            Err(_) if connections.is_stopping() => return Ok(()),
-            Err(error) => match Refusal::of(&error) {
-                Refusal::OneConnection => {}
-                Refusal::Shortage => wait.pause(&format!(
-                    "cannot accept more connections for now ({error}), so new ones wait; {}",
-                    cure(&error)
-                )),
-                Refusal::Listener => {
-                    connections.stop();
-                    return Err(Failure::other(format!(
-                        "cannot accept connections any more ({error}); start the server again"
-                    )));
-                }
-            },
-        }
-    }
-}
-
-/// A connection before its fiber runs. If there is no stack for the fiber, the runtime drops the
-/// closure, and this prints the warning.
-struct Admitted(Option<Connection>);
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            admission::warn();
-        }
-    }
-}
-
-/// The remedy if the system is short of a resource.
-fn cure(error: &io::Error) -> &'static str {
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE | Errno::NFILE) => "raise the limit with `ulimit -n`",
-        _ => "free some memory",
-    }
-}
-
-/// The object that an error of accept(2) concerns.
-enum Refusal {
-    /// The connection, which the peer has closed already.
-    OneConnection,
-    /// The process or the system, which is short of descriptors or buffers.
-    Shortage,
-    /// The listening socket.
-    Listener,
-}
-
-impl Refusal {
-    fn of(error: &io::Error) -> Self {
-        match Errno::from_io_error(error) {
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Refusal::Shortage,
-            Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK) => Refusal::Listener,
-            _ => Refusal::OneConnection,
-        }
-    }
-}
-
-/// Whether the server has printed why it cannot accept. Once, because all its workers are short of
-/// the same resource.
-static HAS_SAID_WHY: AtomicBool = AtomicBool::new(false);
-
-/// Waits longer after each failure in a row instead of spinning. Prints the first reason.
-#[derive(Default)]
-struct Backoff {
-    rounds: u32,
-}
-
-impl Backoff {
-    fn pause(&mut self, why: &str) {
-        if !HAS_SAID_WHY.swap(true, Relaxed) {
-            output::warn(why);
-        }
-        ramie::fiber::sleep(Duration::from_millis(10 << self.rounds));
-        self.rounds = (self.rounds + 1).min(4);
-    }
-
-    fn reset(&mut self) {
-        self.rounds = 0;
     }
 }
 

@@ -3,13 +3,14 @@
 //! The supervisor restarts every process that ends, with pauses that grow to 10 s. It exits if it
 //! receives a signal to stop, or if no process has ever become ready.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
 use ramie::prefork::{self, End, Listener, Member};
+use ramie_http::Server;
 
 use super::{
-    GRACE, admission::Admission, announce, cannot_listen, connections::Connections,
-    has_no_descriptor, in_runtime, serve_all, signals, timeout,
+    GRACE, admission::Admission, announce, cannot_listen, has_no_descriptor, in_runtime, serve_all,
+    service,
 };
 use crate::{
     arguments::{Accept, Serve},
@@ -81,13 +82,15 @@ fn code(outcome: Result<(), Failure>) -> u8 {
 fn serve_in_one(serve: &Serve, listener: &Listener, member: &Member) -> Result<(), Failure> {
     let workers = serve.workers.or(Some(1));
     let admission = Admission::new(workers);
+    let router = service::router(serve)?;
     in_runtime(workers, admission, || {
-        let cannot_open = |error: io::Error| cannot_listen(serve, &error);
-        let connections = Connections::new(vec![listener.open().map_err(cannot_open)?], true);
-        let connections = Arc::new(connections);
-        signals::watch(Arc::clone(&connections))?;
-        admission.check_for_service()?;
-        member.ready();
-        serve_all(&connections, serve.accept.unwrap_or(Accept::Shared), timeout(serve), admission)
+        let listener = listener.open().map_err(|error| cannot_listen(serve, &error))?;
+        let server = Server::on(listener).shares_listeners();
+        let accept = serve.accept.unwrap_or(Accept::Shared);
+        let ready = || {
+            member.ready();
+            Ok(())
+        };
+        serve_all(server, router, serve, accept, admission, ready)
     })
 }

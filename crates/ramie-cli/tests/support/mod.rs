@@ -189,6 +189,7 @@ pub(crate) fn ask(stream: &mut TcpStream, request: &str) -> String {
     read_answer(stream, request.starts_with("HEAD"))
 }
 
+/// The next answer, without its date, which changes.
 pub(crate) fn read_answer(stream: &mut TcpStream, is_head: bool) -> String {
     let mut answer = Vec::new();
     let mut byte = [0];
@@ -197,7 +198,9 @@ pub(crate) fn read_answer(stream: &mut TcpStream, is_head: bool) -> String {
         answer.push(byte[0]);
     }
     let head = text(&answer);
-    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let is_date = |line: &&str| line.starts_with("date: ");
+    let head: String = head.split_inclusive('\n').filter(|line| !is_date(line)).collect();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let length = length.and_then(|length| length.parse().ok()).expect("a length");
     let mut body = vec![0; if is_head { 0 } else { length }];
     stream.read_exact(&mut body).expect("the body comes, too");
