@@ -49,6 +49,8 @@ pub struct Parts {
     peer: Option<SocketAddr>,
     /// The parameters of the route, decoded.
     params: Vec<(Arc<str>, String)>,
+    /// The path of the route.
+    route: Option<Arc<str>>,
 }
 
 impl Parts {
@@ -78,6 +80,7 @@ impl Parts {
             extensions: Extensions::new(),
             peer: None,
             params: Vec::new(),
+            route: None,
         }
     }
 
@@ -167,6 +170,16 @@ impl Parts {
     /// All parameters of the route, decoded, in the order of the route.
     pub fn params(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.params.iter().map(|(name, value)| (&**name, value.as_str()))
+    }
+
+    /// The path of the route that matches the request, such as `/users/{id}`; none before the
+    /// router has found it.
+    pub(crate) fn route(&self) -> Option<&Arc<str>> {
+        self.route.as_ref()
+    }
+
+    pub(crate) fn set_route(&mut self, route: Arc<str>) {
+        self.route = Some(route);
     }
 
     pub(crate) fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {

@@ -41,7 +41,7 @@ use crate::{
 /// assert_eq!(post.headers()["allow"], "GET, HEAD, DELETE");
 /// ```
 pub struct Router<S = ()> {
-    paths: Vec<(String, MethodRouter<S>)>,
+    paths: Vec<(Arc<str>, MethodRouter<S>)>,
     table: matchit::Router<usize>,
     fallback: BoxedHandler<S>,
     layers: Vec<Layer>,
@@ -94,14 +94,14 @@ impl<S: Send + Sync + 'static> Router<S> {
     #[track_caller]
     pub fn route(mut self, path: &str, methods: MethodRouter<S>) -> Self {
         assert!(path.starts_with('/'), "the path of a route begins with /, unlike {path:?}");
-        if let Some((_, own)) = self.paths.iter_mut().find(|(own, _)| own == path) {
+        if let Some((_, own)) = self.paths.iter_mut().find(|(own, _)| **own == *path) {
             own.merge(path, methods);
             return self;
         }
         if let Err(error) = self.table.insert(path, self.paths.len()) {
             panic!("the path {path:?} cannot be a route: {error}");
         }
-        self.paths.push((path.to_owned(), methods));
+        self.paths.push((path.into(), methods));
         self
     }
 
@@ -115,7 +115,7 @@ impl<S: Send + Sync + 'static> Router<S> {
     pub fn nest(mut self, prefix: &str, router: Router<S>) -> Self {
         assert!(!prefix.ends_with('/'), "the prefix {prefix:?} must not end with /");
         for (path, methods) in router.paths {
-            let whole = if path == "/" { prefix.to_owned() } else { format!("{prefix}{path}") };
+            let whole = if &*path == "/" { prefix.to_owned() } else { format!("{prefix}{path}") };
             self = self.route(&whole, methods.with_layers(&router.layers));
         }
         self
@@ -195,7 +195,7 @@ impl Router {
         let Ok(found) = self.table.at(request.path()) else {
             return (self.fallback)(request, &());
         };
-        let methods = &self.paths[*found.value].1;
+        let (path, methods) = &self.paths[*found.value];
         if !found.params.is_empty() {
             let mut params = Vec::with_capacity(found.params.len());
             for (name, value) in found.params.iter() {
@@ -206,6 +206,7 @@ impl Router {
             }
             request.set_params(params);
         }
+        request.set_route(Arc::clone(path));
         methods.call(request)
     }
 }
