@@ -2,10 +2,47 @@
 //!
 //! | type | is | otherwise |
 //! |---|---|---|
-//! | [`Request`], [`Body`], [`Parts`] references | the request itself | |
+//! | [`Path`] | the parameters of the path | 400; 500 if the route has others |
+//! | [`Query`] | the parameters of the query | 400 |
 //! | [`Method`], [`Uri`], [`Version`], [`HeaderMap`], [`Extensions`] | parts of the head | |
+//! | [`Host`] | the host that the client asks for | 400 |
 //! | [`State`] | the state of the router | |
+//! | [`Extension`] | a value that middleware has left in the request | 500 |
+//! | [`MatchedPath`] | the path of the route | 500 |
 //! | [`Peer`] | the address of the client | 500 |
+//! | `Option<T>` of any `T` here | `T`, or `None` for any rejection | |
+//! | `Result<T, T::Rejection>` of any `T` here | `T`, or why it cannot be made | |
+//!
+//! The following take the body, so they can only be the last argument:
+//!
+//! | type | is | otherwise |
+//! |---|---|---|
+//! | [`Request`], [`Body`] | the request itself, or its body | |
+//! | [`Json`] | the body as JSON | 400, 415, 422 |
+//! | [`Form`] | the fields of a form | 400, 413, 415, 422 |
+//! | [`Bytes`](bytes::Bytes), `Vec<u8>` | the whole body | |
+//! | `String` | the whole body as text | 400, 415 |
+//!
+//! Of types that read the body, a body that is too large is 413; one that arrives too slowly 408;
+//! one that is malformed or ends too early 400 ([`BodyError::status`](crate::BodyError::status)).
+//! The connection is then closed.
+
+mod content_type;
+mod fields;
+mod head;
+mod json;
+mod path;
+mod query;
+mod rejection;
+mod whole;
+
+pub use self::{
+    head::{Extension, Host, MatchedPath},
+    json::Json,
+    path::Path,
+    query::{Form, Query},
+    rejection::Rejection,
+};
 
 use std::{convert::Infallible, net::SocketAddr};
 
@@ -85,6 +122,30 @@ impl<S, T: FromParts<S>> FromParts<S> for Option<T> {
 
     fn from_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         Ok(T::from_parts(parts, state).ok())
+    }
+}
+
+impl<S, T: FromParts<S>> FromParts<S> for Result<T, T::Rejection> {
+    type Rejection = Infallible;
+
+    fn from_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(T::from_parts(parts, state))
+    }
+}
+
+impl<S, T: FromRequest<S>> FromRequest<S> for Option<T> {
+    type Rejection = Infallible;
+
+    fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
+        Ok(T::from_request(request, state).ok())
+    }
+}
+
+impl<S, T: FromRequest<S>> FromRequest<S> for Result<T, T::Rejection> {
+    type Rejection = Infallible;
+
+    fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
+        Ok(T::from_request(request, state))
     }
 }
 
