@@ -6,6 +6,7 @@
 //! | [`Query`] | the parameters of the query | 400 |
 //! | [`Method`], [`Uri`], [`Version`], [`HeaderMap`], [`Extensions`] | parts of the head | |
 //! | [`Host`] | the host that the client asks for | 400 |
+//! | [`Cookies`] | the cookies that the client has sent | |
 //! | [`State`] | the state of the router | |
 //! | [`Extension`] | a value that middleware has left in the request | 500 |
 //! | [`MatchedPath`] | the path of the route | 500 |
@@ -20,6 +21,7 @@
 //! | [`Request`], [`Body`] | the request itself, or its body | |
 //! | [`Json`] | the body as JSON | 400, 415, 422 |
 //! | [`Form`] | the fields of a form | 400, 413, 415, 422 |
+//! | [`Multipart`] | a form in parts, with files, which is read as it arrives | 400, 415 |
 //! | [`Bytes`](bytes::Bytes), `Vec<u8>` | the whole body | |
 //! | `String` | the whole body as text | 400, 415 |
 //!
@@ -28,17 +30,21 @@
 //! The connection is then closed.
 
 mod content_type;
+mod cookies;
 mod fields;
 mod head;
 mod json;
+mod multipart;
 mod path;
 mod query;
 mod rejection;
 mod whole;
 
 pub use self::{
+    cookies::{CookieError, Cookies, SameSite, SetCookie},
     head::{Extension, Host, MatchedPath},
     json::Json,
+    multipart::{FormPart, Multipart, MultipartLimits},
     path::Path,
     query::{Form, Query},
     rejection::Rejection,
