@@ -1,8 +1,10 @@
 //! The arguments of handlers: each one, and each rejection by its status and its text.
 
+mod cookies;
 mod forms;
 mod heads;
 mod json;
+mod multipart;
 mod paths;
 mod whole;
 
