@@ -260,8 +260,11 @@ impl<P: Presence> Http1<'_, P> {
             response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
         let mut stays = respond::respond(&mut self.output, response, asked)?;
-        if let Some(lent) = lent {
-            stays &= self.take_body_back(&lent)?;
+        match lent {
+            Some(lent) if stays || is_switch => stays &= self.take_body_back(&lent)?,
+            // The rest of the body is not worth waiting for.
+            Some(lent) => drop(lent.take_back()),
+            None => {}
         }
         Ok(match (is_switch, upgrade) {
             (true, Some(upgrade)) => Step::End(Ended::Upgraded(upgrade)),
