@@ -6,6 +6,7 @@
 //! | [`Query`] | the parameters of the query | 400 |
 //! | [`Method`], [`Uri`], [`Version`], [`HeaderMap`], [`Extensions`] | parts of the head | |
 //! | [`Host`] | the host that the client asks for | 400 |
+//! | `TypedHeader` (with the feature `headers`) | a field, as a type of the crate `headers` | 400 |
 //! | [`Cookies`] | the cookies that the client has sent | |
 //! | [`State`] | the state of the router | |
 //! | [`Extension`] | a value that middleware has left in the request | 500 |
@@ -38,8 +39,12 @@ mod multipart;
 mod path;
 mod query;
 mod rejection;
+#[cfg(feature = "headers")]
+mod typed_header;
 mod whole;
 
+#[cfg(feature = "headers")]
+pub use self::typed_header::TypedHeader;
 pub use self::{
     cookies::{CookieError, Cookies, SameSite, SetCookie},
     head::{Extension, Host, MatchedPath},

@@ -6,6 +6,7 @@ mod heads;
 mod json;
 mod multipart;
 mod paths;
+mod sockets;
 mod whole;
 
 use ramie_http::{Body, Handler, Request, Response, Router, any};
