@@ -42,7 +42,10 @@ struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn connect(address: SocketAddr) -> Self {
-        Client(BufReader::new(TcpStream::connect(address).expect("a connection")))
+        let stream = TcpStream::connect(address).expect("a connection");
+        // So a server that does not respond or close fails the test.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        Client(BufReader::new(stream))
     }
 
     fn send(&mut self, text: &str) {
@@ -181,7 +184,8 @@ fn a_body_that_does_not_arrive_has_a_status() {
 
 #[test]
 fn the_time_of_a_request_ends_the_wait_for_its_body() {
-    let limits = Limits { request_timeout: Duration::from_millis(50), ..Limits::default() };
+    let (request_timeout, body_grace) = (Duration::from_millis(50), Duration::from_secs(3600));
+    let limits = Limits { request_timeout, body_grace, ..Limits::default() };
     serve(limits, Router::new().route("/", post(|body: Vec<u8>| body)), |address| {
         let mut client = Client::connect(address);
         client.send_head("Content-Length: 2\r\n");
