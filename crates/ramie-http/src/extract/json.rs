@@ -20,8 +20,8 @@ use crate::{
 ///
 /// # Errors
 /// As an argument: 415 unless the Content-Type is `application/json`, or ends with `+json`; 400 if
-/// the body is not JSON; 422 if it has another shape than `T`, with a sentence that names the place.
-/// Of reading the body: as [`BodyError::status`](crate::BodyError::status).
+/// the body is not JSON; 422 if it has another shape than `T`, with a sentence that names the
+/// place. Of reading the body: as [`BodyError::status`](crate::BodyError::status).
 ///
 /// As a response: 500 if the value cannot be serialized, such as a map whose keys are no strings.
 ///

@@ -176,6 +176,7 @@ impl<S, T: FromRequest<S>> FromRequest<S> for Result<T, T::Rejection> {
 /// assert_eq!(response.into_body().into_bytes(10)?, "7");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+// Same name as `coroutine::State`: all servers for Rust name it so.
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 

@@ -37,9 +37,12 @@ impl Read for Failing {
     }
 }
 
+/// The error of a read, and the response.
+type Case = (fn() -> io::Error, u16, &'static str);
+
 #[test]
 fn the_error_of_a_body_decides_about_the_status() {
-    let cases: [(fn() -> io::Error, u16, &str); 6] = [
+    let cases: [Case; 6] = [
         (
             || BodyError::TooLarge { most: 7 }.into(),
             413,

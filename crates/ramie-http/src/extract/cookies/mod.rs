@@ -15,8 +15,10 @@ use crate::request::Parts;
 ///
 /// A pair without a name, without `=` or in another encoding than UTF-8 is left out, because the
 /// client's user cannot mend a cookie that another program has set. Values are as the client sends
-/// them: neither quotes nor `%` are decoded, unless by [`decoded`](Self::decoded). A client can send
-/// any cookies, so a value that must not be made up needs a signature, or must be hard to guess.
+/// them: neither quotes nor `%` are decoded, unless by [`decoded`](Self::decoded).
+///
+/// A client can send any cookies, so a value that must not be made up needs a signature, or must
+/// be hard to guess.
 ///
 /// # Examples
 /// ```

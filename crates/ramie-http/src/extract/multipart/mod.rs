@@ -28,9 +28,11 @@ const PIECE: usize = 16 << 10;
 /// A form in parts, as browsers send it if it has files. The parts arrive while they are read, one
 /// after another; at most 32 KiB of them and the head of one part are in memory.
 ///
-/// The whole body is limited by [`Limits::body_bytes`](crate::Limits::body_bytes), 2 MiB by default;
+/// [`Limits::body_bytes`] limits the whole body to 2 MiB by default;
 /// [`set_body_limit`](Self::set_body_limit) changes that for a form. [`MultipartLimits`] limits the
 /// parts.
+///
+/// [`Limits::body_bytes`]: crate::Limits::body_bytes
 ///
 /// The format is read strictly: text before the first boundary and behind the last one is refused,
 /// and so are line ends without a carriage return, parts without a name, names that are not UTF-8,

@@ -74,8 +74,8 @@ fn parse_fields(bytes: &[u8]) -> Result<HeaderMap, Rejection> {
 /// for the data itself.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Rejection> {
     let is_plain = |encoding: &HeaderValue| {
-        let is = |name: &&str| encoding.as_bytes().eq_ignore_ascii_case(name.as_bytes());
-        ["7bit", "8bit", "binary"].iter().any(|name| is(name))
+        let encoding = encoding.as_bytes();
+        ["7bit", "8bit", "binary"].iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()))
     };
     match headers.get_all("content-transfer-encoding").iter().all(is_plain) {
         true => Ok(()),
