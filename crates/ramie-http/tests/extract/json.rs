@@ -103,3 +103,12 @@ fn a_handler_may_look_at_the_rejection_instead() {
     assert_eq!(call("/", or_none, post("application/json", "7")), ok("Some(7)"));
     assert_eq!(call("/", or_none, post("application/json", "x")), ok("None"));
 }
+
+#[test]
+fn nested_json_is_read_outside_of_a_runtime_too() {
+    let echo = |Json(value): Json<serde_json::Value>| Json(value);
+    let nested = format!("{}1{}", "[".repeat(127), "]".repeat(127));
+    assert_eq!(call("/", echo, post("application/json", nested.clone())), ok(&nested));
+    let more = format!("[{nested}]");
+    assert_eq!(call("/", echo, post("application/json", more)).0, 400);
+}

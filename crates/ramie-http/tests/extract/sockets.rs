@@ -12,6 +12,7 @@ use ramie_http::{
     extract::{Form, Json, Multipart, Rejection},
     post,
 };
+use serde::Deserialize;
 
 use super::line;
 
@@ -234,5 +235,56 @@ fn a_received_request_has_the_same_rejections() {
         client.send_head("Content-Type: application/json\r\nContent-Length: 8\r\n");
         client.send(body);
         client.expect(called, false);
+    });
+}
+
+/// A type as deep as its JSON.
+#[derive(Deserialize)]
+struct Tree {
+    children: Vec<Tree>,
+}
+
+/// As [`Tree`], by way of a copy of each level, which takes more stack.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Copied {
+    Leaf(#[expect(dead_code, reason = "only its type counts")] u8),
+    Tree { children: Vec<Copied> },
+}
+
+/// serde_json refuses more than 127 levels; that many must fit on the stack of a fiber, also where a
+/// wrong shape is looked for once more.
+#[test]
+fn nested_json_does_not_overflow_the_stack_of_a_fiber() {
+    let value = |Json(value): Json<serde_json::Value>| Json(value);
+    let tree = |Json(tree): Json<Tree>| tree.children.len().to_string();
+    let copied = |Json(copied): Json<Copied>| match copied {
+        Copied::Leaf(_) => 0.to_string(),
+        Copied::Tree { children } => children.len().to_string(),
+    };
+    let router = Router::new()
+        .route("/value", post(value))
+        .route("/tree", post(tree))
+        .route("/copied", post(copied));
+    let nested = |begin: &str, inner: &str, end: &str, levels: usize| {
+        format!("{}{inner}{}", begin.repeat(levels), end.repeat(levels))
+    };
+    let trees = |inner| nested("{\"children\":[", inner, "]}", 63);
+    serve(Limits::default(), router, |address| {
+        let mut client = Client::connect(address);
+        let mut ask = |path: &str, body: &str| {
+            client.send(&format!("POST {path} HTTP/1.1\r\nHost: h\r\n"));
+            client.send("Content-Type: application/json\r\n");
+            client.send(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+            let (status, _, text) = client.receive();
+            (status, text)
+        };
+        let most = nested("[", "1", "]", 127);
+        assert_eq!(ask("/value", &most), (200, most.clone()));
+        assert_eq!(ask("/value", &nested("[", "1", "]", 128)).0, 400);
+        assert_eq!(ask("/tree", &trees("")).0, 200);
+        assert_eq!(ask("/tree", &trees("7")).0, 422);
+        assert_eq!(ask("/copied", &trees("7")).0, 200);
+        assert_eq!(ask("/copied", &trees("\"x\"")).0, 422);
     });
 }
