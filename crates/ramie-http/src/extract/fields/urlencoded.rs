@@ -48,7 +48,34 @@ fn decode(text: &[u8]) -> Option<Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn encoded_pairs_come_back(pairs in vec(any::<(String, String)>(), 0..5)) {
+            let encode = |text: &str| {
+                utf8_percent_encode(text, NON_ALPHANUMERIC).to_string().replace("%20", "+")
+            };
+            let texts = pairs.iter().map(|(name, value)| {
+                format!("{}={}", encode(name), encode(value))
+            });
+            let text = texts.collect::<Vec<_>>().join("&");
+            let fields = parse_urlencoded(text.as_bytes(), FieldsOf::Query).unwrap();
+            let found: Vec<_> = fields.into_iter().map(|(a, b)| (a.into(), b.into())).collect();
+            prop_assert_eq!(found, pairs);
+        }
+
+        /// Any bytes are pairs, or are refused.
+        #[test]
+        fn any_text_is_read(text in vec(prop_oneof![any::<u8>(), Just(b'%'), Just(b'&')], 0..50)) {
+            if let Ok(fields) = parse_urlencoded(&text, FieldsOf::Form) {
+                prop_assert!(fields.len() <= text.len());
+            }
+        }
+    }
 
     #[test]
     fn pairs_are_split_and_decoded() {
