@@ -43,6 +43,8 @@ mod rejection;
 mod typed_header;
 mod whole;
 
+#[cfg(feature = "signed-cookies")]
+pub use self::cookies::CookieKey;
 #[cfg(feature = "headers")]
 pub use self::typed_header::TypedHeader;
 pub use self::{

@@ -1,6 +1,8 @@
 //! Cookies (RFC 6265).
 
 mod set_cookie;
+#[cfg(feature = "signed-cookies")]
+mod signed;
 
 use std::{borrow::Cow, convert::Infallible};
 
@@ -8,6 +10,8 @@ use http::header::COOKIE;
 use percent_encoding::percent_decode_str;
 
 pub use self::set_cookie::{CookieError, SameSite, SetCookie};
+#[cfg(feature = "signed-cookies")]
+pub use self::signed::CookieKey;
 use super::FromParts;
 use crate::request::Parts;
 
@@ -17,8 +21,8 @@ use crate::request::Parts;
 /// client's user cannot mend a cookie that another program has set. Values are as the client sends
 /// them: neither quotes nor `%` are decoded, unless by [`decoded`](Self::decoded).
 ///
-/// A client can send any cookies, so a value that must not be made up needs a signature, or must
-/// be hard to guess.
+/// A client can send any cookies, so a value that must not be made up needs a signature
+/// (`CookieKey`, with the crate feature `signed-cookies`), or must be hard to guess.
 ///
 /// # Examples
 /// ```

@@ -124,6 +124,16 @@ impl SetCookie {
         Ok(SetCookie::new(name, "")?.max_age(Duration::ZERO))
     }
 
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value, as the client gets it.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
     /// The client sends the cookie with requests for this path, and paths below it.
     ///
     /// # Panics
