@@ -1,4 +1,4 @@
-//! What the head of a request has, and what the router and middleware have added to it.
+//! Parts of the head of a request, and values that the router and middleware have added to it.
 
 use std::{any::type_name, fmt, ops::Deref, sync::Arc};
 

@@ -71,7 +71,7 @@ use crate::{
 ///
 /// `S` is the state of the router.
 pub trait FromParts<S>: Sized {
-    /// What the client gets if it cannot be made.
+    /// The response if it cannot be made.
     type Rejection: IntoResponse;
 
     /// Makes it.
@@ -83,7 +83,7 @@ pub trait FromParts<S>: Sized {
 
 /// An argument that is made of a whole request; the last one of a handler.
 pub trait FromRequest<S>: Sized {
-    /// What the client gets if it cannot be made.
+    /// The response if it cannot be made.
     type Rejection: IntoResponse;
 
     /// Makes it.
@@ -190,7 +190,7 @@ impl<S: Clone> FromParts<S> for State<S> {
     }
 }
 
-/// The address of the client, or of what is before the server. 500 if there is none, as for Unix
+/// The address of the client, or of a proxy before the server. 500 if there is none, as for Unix
 /// sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);

@@ -55,7 +55,7 @@ use crate::{
 pub struct Rejection {
     status: StatusCode,
     reason: Cow<'static, str>,
-    /// Whether the rest of the body is not worth reading, or cannot be told from the next request.
+    /// Whether nobody knows where the next request begins.
     closes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Parts of the head, and of what the router and middleware have added.
+//! Parts of the head, and values that the router and middleware have added.
 
 use ramie_http::{
     Next, Request, Router, any,

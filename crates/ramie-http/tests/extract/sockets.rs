@@ -58,7 +58,7 @@ impl Client {
         self.send(&format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
     }
 
-    /// The status, whether the connection is said to close, and the text.
+    /// The status, whether the head announces that the connection closes, and the text.
     fn receive(&mut self) -> (u16, bool, String) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -252,8 +252,8 @@ enum Copied {
     Tree { children: Vec<Copied> },
 }
 
-/// serde_json refuses more than 127 levels; that many must fit on the stack of a fiber, also where a
-/// wrong shape is looked for once more.
+/// serde_json refuses more than 127 levels; that many must fit on the stack of a fiber, also where
+/// the place of a wrong shape is searched.
 #[test]
 fn nested_json_does_not_overflow_the_stack_of_a_fiber() {
     let value = |Json(value): Json<serde_json::Value>| Json(value);

@@ -64,7 +64,7 @@ pub enum SameSite {
     None,
 }
 
-/// What is in a value of a cookie, escaped: all but the characters of RFC 6265, and the `%`.
+/// The characters that are escaped in the value of a cookie: those that RFC 6265 lacks, and `%`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b',').add(b';').add(b'\\').add(b'%');
 /// Browsers drop cookies whose name and value together are larger.
 const LARGEST: usize = 4096;

@@ -12,8 +12,8 @@ use super::{CookieError, Cookies, SetCookie};
 /// values. Clients can read them. With the crate feature `signed-cookies`.
 ///
 /// A signature belongs to the name and the value of a cookie, by HMAC with SHA-256. It holds for
-/// ever: a client may keep a value that the program has replaced, and send it again. So a value that
-/// must end has the time of its end in it.
+/// ever: a client may keep a value that the program has replaced, and send it again. So a value
+/// that must end has the time of its end in it.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,8 @@
 //! Enough stack for JSON that is nested deeply.
 //!
 //! A deserializer recurses for each level of its input. serde_json refuses more than 127 levels,
-//! but clients choose how many there are up to that, and the program how much stack each takes. So
-//! the stack of a connection's fiber must not be what bounds them: an overflow ends the process.
+//! but clients choose how many there are up to that, and the program how much stack each takes. All
+//! these levels must fit on the stack, because an overflow ends the process.
 
 use std::panic::resume_unwind;
 

@@ -37,7 +37,7 @@ enum MultipartState {
     Done,
 }
 
-/// What a step has found.
+/// The finding of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PartFound {
     /// The head of the next part with its empty line, at this place in the input.
@@ -184,7 +184,7 @@ impl MultipartDecoder {
     }
 }
 
-/// How many bytes are used, and what was found in them, if anything.
+/// How many bytes are used, and the finding in them, if there is one.
 type Decoded = (usize, Option<PartFound>);
 
 const NEEDS_MORE: Result<Decoded, MultipartFault> = Ok((0, Some(PartFound::NeedsMore)));
