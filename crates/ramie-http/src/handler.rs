@@ -30,8 +30,8 @@ use crate::{
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler",
-    note = "a handler is a function whose arguments implement `FromParts`, the last one `FromRequest`, \
-            and whose result implements `IntoResponse`"
+    note = "a handler is a function that returns what implements `IntoResponse`",
+    note = "its arguments implement `FromParts`; the last one may implement `FromRequest` instead"
 )]
 pub trait Handler<Args, S>: Send + Sync + 'static {
     /// Answers a request.

@@ -13,8 +13,8 @@ use crate::{body::Body, h1::head::Head};
 /// A request: its head, and its body, which is read as it arrives.
 ///
 /// It is made of the types of the crate [`http`], but builds its [`Uri`] and [`HeaderMap`] only
-/// when somebody asks for them. [`path`](Self::path), [`query`](Self::query) and
-/// [`header`](Self::header) look into the bytes that were received instead.
+/// when somebody asks for them. [`path`](Parts::path), [`query`](Parts::query) and
+/// [`header`](Parts::header) look into the bytes that were received instead.
 ///
 /// # Examples
 /// A handler is tested without a socket, by a request that the test makes:
@@ -32,8 +32,8 @@ pub struct Request {
 }
 
 /// A request without its body.
-// The head and the maps are elsewhere, because a request is moved from call to call, on the stack of
-// its connection, which no cache keeps while other connections are served.
+// The head and the maps are elsewhere, because a request is moved from call to call, on the stack
+// of its connection, which no cache keeps while other connections are served.
 #[derive(Debug)]
 pub struct Parts {
     method: Method,
@@ -184,10 +184,6 @@ impl Parts {
 
     pub(crate) fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
         self.params = params;
-    }
-
-    pub(crate) fn set_peer(&mut self, peer: Option<SocketAddr>) {
-        self.peer = peer;
     }
 }
 

@@ -183,9 +183,9 @@ impl BodySource {
     fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match &self.left {
             BodyLeft::Length(left) if *left > self.room => {
-                return Err(BodyError::TooLarge { most: self.most }.into());
+                Err(BodyError::TooLarge { most: self.most }.into())
             }
-            BodyLeft::Length(0) => return Ok(0),
+            BodyLeft::Length(0) => Ok(0),
             BodyLeft::Length(_) => self.read_of_length(buf),
             BodyLeft::Chunked(_) => self.read_of_chunks(buf),
         }

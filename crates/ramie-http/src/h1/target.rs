@@ -95,8 +95,8 @@ const CLASSES: [u8; 256] = {
             }
             b':' | b'@' | b'/' => PATH | QUERY,
             b'?' => QUERY,
-            // RFC 3986 excludes these from queries, but browsers send them, and no server reads them
-            // differently.
+            // RFC 3986 excludes these from queries, but browsers send them, and no server reads
+            // them differently.
             b'[' | b']' | b'|' | b'^' | b'`' | b'{' | b'}' => QUERY,
             _ => 0,
         };

@@ -33,7 +33,8 @@ use crate::{
 /// let users = Router::new()
 ///     .route("/", get(|| "all users"))
 ///     .route("/{id}", get(|Path(id): Path<u64>| format!("user {id}")).delete(|| "gone"));
-/// let router = Router::new().nest("/users", users).fallback(|| (StatusCode::NOT_FOUND, "no page"));
+/// let no_page = || (StatusCode::NOT_FOUND, "there is no such page");
+/// let router = Router::new().nest("/users", users).fallback(no_page);
 ///
 /// assert_eq!(router.call(Request::get("/users/7")).status(), StatusCode::OK);
 /// let post = router.call(Request::post("/users/7", ""));
@@ -50,6 +51,7 @@ pub struct Router<S = ()> {
 /// Middleware: a function around all that is behind it.
 type Layer = Arc<dyn Fn(Request, Next<'_>) -> Response + Send + Sync>;
 
+// Same name as `ramie_coro::effect::Next`: the usual term for what a middleware calls.
 /// What is behind a middleware: the next one, or the handler.
 pub struct Next<'a> {
     layers: &'a [Layer],

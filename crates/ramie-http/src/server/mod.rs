@@ -75,11 +75,13 @@ impl fmt::Display for Trouble<'_> {
             Trouble::NoFiber => {
                 f.write_str("there is no memory for a connection, so it was closed")
             }
-            Trouble::StillBusy(count) => write!(
-                f,
-                "{count} connections were still busy when the time of the stop was up, so they were \
-                 closed"
-            ),
+            Trouble::StillBusy(count) => {
+                write!(
+                    f,
+                    "{count} connections were still busy after the grace period, so they were "
+                )?;
+                f.write_str("closed")
+            }
         }
     }
 }
@@ -214,8 +216,9 @@ impl Server {
     /// A cancel point: the server then stops.
     ///
     /// # Errors
-    /// If a listener fails for good. Being short of descriptors or memory is no such failure: the
-    /// server then waits, and tries again.
+    /// If a listener fails for good, or if there is no memory for the fibers that accept.
+    /// Being short of descriptors or memory later is no such failure: the server then waits, and
+    /// tries again.
     pub fn serve(self, router: Router) -> io::Result<()> {
         let ticks = Ticks::of_limits(&self.limits);
         self.connections.set_ticks(ticks);
@@ -249,11 +252,20 @@ impl Server {
             }
             (Listeners::Tcp(listeners), Some(place)) => acceptor.accept_all(&&listeners[0], place),
             (Listeners::Tcp(listeners), None) => {
+                let begun = AtomicUsize::new(0);
                 let accept = |worker: usize| {
+                    begun.fetch_add(1, Ordering::Relaxed);
                     let listener = &listeners[worker % listeners.len()];
                     acceptor.accept_all(&listener, Place::Worker(worker))
                 };
-                fiber::on_each_worker(accept).into_iter().collect()
+                let on_all = AssertUnwindSafe(|| fiber::on_each_worker(accept));
+                match catch_unwind(on_all) {
+                    Ok(accepted) => accepted.into_iter().collect(),
+                    Err(_) if begun.load(Ordering::Relaxed) < fiber::workers() => {
+                        Err(io::ErrorKind::OutOfMemory.into())
+                    }
+                    Err(payload) => resume_unwind(payload),
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The fiber that ends what takes too long, or what nobody waits for any more.
 //!
-//! It wakes at each tick, which is an eighth of the shortest limit, between 10 and 250 ms, and looks
-//! at the phases of all connections. So a phase may last a tick or two longer than its limit, and a
-//! connection needs neither a timer nor a clock.
+//! It wakes at each tick, which is an eighth of the shortest limit, between 10 and 250 ms, and
+//! looks at the phases of all connections. So a phase may last a tick or two longer than its limit,
+//! and a connection needs neither a timer nor a clock.
 
 use std::{net::Shutdown, sync::Arc, time::Duration};
 

@@ -21,6 +21,7 @@ pub(crate) const GREETING: &[u8] = b"hello from server\n";
 /// they are threads. The bound is the same on all engines, so that they stay comparable.
 pub const MOST_CONNECTIONS: u32 = 10_000;
 
+// Same name as `ramie_http::Server`: this is a workload, named by its command.
 /// A TCP server greets N clients and closes: the cost of a strand for each connection
 ///
 /// The server accepts in a loop and spawns a strand for each connection, which writes
