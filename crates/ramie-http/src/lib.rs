@@ -1,4 +1,34 @@
-//! An HTTP server on Ramie's fibers.
+//! An HTTP server on Ramie's fibers, whose handlers are ordinary functions.
+//!
+//! ```no_run
+//! use ramie_http::{Router, Server, extract::Path, get};
+//!
+//! #[ramie::main]
+//! fn main() -> std::io::Result<()> {
+//!     let greet = |Path(name): Path<String>| format!("Hello, {name}!\n");
+//!     let router = Router::new().route("/hello/{name}", get(greet));
+//!     Server::bind("127.0.0.1:8080")?.serve(router)
+//! }
+//! ```
+//!
+//! - A [`Handler`] takes arguments that are made of the request by their types ([`extract`]), and
+//!   returns what can become a response ([`IntoResponse`]). It runs on the fiber of the connection,
+//!   so it may wait as it likes.
+//! - A [`Router`] chooses the handler by path and method; middleware is a function around handlers
+//!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
+//! - A [`Body`] is read as it arrives, and written as it is made.
+//! - [`Limits`] has a default for all that a client sends, and for every wait.
+//!
+//! # Strictness
+//! A request that breaks RFC 9112 is refused and its connection closed; nothing is repaired, because
+//! a proxy before the server may repair it in another way, and then the two disagree about where the
+//! next request begins.
+//!
+//! # Cancellation
+//! When the time of a request is up, or when its client goes away, the server cancels everything
+//! that the handler waits for ([`ramie::cancel`]): its calls return errors. So a handler that
+//! returns them with `?` ends early, and releases what it holds. A client that goes away is noticed
+//! within about a quarter of a second.
 #![deny(unsafe_code)]
 
 mod body;

@@ -15,9 +15,9 @@
 //! its head too slowly down, and cancels handlers and the writers of bodies. So a wait costs no
 //! timer, and one outside of handlers not even a look at a scope.
 //!
-//! Responses to pipelined requests are gathered and sent before the connection waits for input, or
-//! when they are large; meanwhile nothing more is received, so a client that does not read its
-//! responses cannot make the server keep them.
+//! A response is sent before the next handler runs, or before the connection waits for input;
+//! meanwhile nothing more is received, so a client that does not read its responses cannot make the
+//! server keep them.
 //!
 //! After a request that breaks the protocol nothing that follows can be trusted to be a request.
 //! Such a connection is closed with the response. It lingers: the write side is shut down, and the
@@ -242,6 +242,8 @@ impl<P: Presence> Http1<'_, P> {
         if !self.input.is_empty() {
             self.input.copy();
         }
+        // The responses to earlier requests must not wait for this handler.
+        self.output.flush()?;
         let wants_upgrade = head.wants_upgrade;
         let request = Request::received(Parts::received(head, self.peer), body);
         let mut response = match self.call_handler(request) {
