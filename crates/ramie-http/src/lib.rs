@@ -20,9 +20,9 @@
 //! - [`Limits`] has a default for all that a client sends, and for every wait.
 //!
 //! # Strictness
-//! A request that breaks RFC 9112 is refused and its connection closed; nothing is repaired, because
-//! a proxy before the server may repair it in another way, and then the two disagree about where the
-//! next request begins.
+//! A request that breaks RFC 9112 is refused and its connection closed. Nothing is repaired,
+//! because a proxy before the server may repair it in another way, and then the two disagree about
+//! where the next request begins.
 //!
 //! # Cancellation
 //! When the time of a request is up, or when its client goes away, the server cancels everything

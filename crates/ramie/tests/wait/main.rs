@@ -6,6 +6,7 @@ mod common;
 mod abandon;
 mod at_once;
 mod cancel;
+mod cancel_handles;
 mod cancel_nested;
 mod cancel_points;
 mod cancel_soundness;

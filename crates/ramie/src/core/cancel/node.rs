@@ -137,18 +137,27 @@ impl Node {
     /// Runs `f` as the strand that opened this scope. The strand is notified when this scope or a
     /// scope around it is cancelled.
     pub(super) fn enter<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
-        let outer = frame::snapshot().and_then(frame::InheritedLimits::into_node);
         let run = || Node::join(this, f);
-        match outer {
+        match Node::around() {
             None => run(),
-            Some(outer) => outer.with_member(Target::Scope(Arc::clone(this)), || {
-                // The outer scope may have been cancelled before this node was on its list.
-                if let Some(reason) = outer.is_cancelled().then(|| outer.reason.get()).flatten() {
-                    this.mark(reason.clone());
-                }
-                run()
-            }),
+            Some(outer) => Node::under(&outer, this, run),
         }
+    }
+
+    /// The scope around the current strand.
+    pub(super) fn around() -> Option<Arc<Node>> {
+        frame::snapshot().and_then(frame::InheritedLimits::into_node)
+    }
+
+    /// Runs `f` while `inner` is cancelled with `outer`.
+    pub(super) fn under<T>(outer: &Arc<Node>, inner: &Arc<Node>, f: impl FnOnce() -> T) -> T {
+        outer.with_member(Target::Scope(Arc::clone(inner)), || {
+            // The outer scope may have been cancelled before this node was on its list.
+            if let Some(reason) = outer.is_cancelled().then(|| outer.reason.get()).flatten() {
+                inner.mark(reason.clone());
+            }
+            f()
+        })
     }
 
     /// Runs `f` with the current strand among the members.
