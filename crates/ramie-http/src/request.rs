@@ -27,13 +27,13 @@ use crate::{body::Body, h1::head::Head};
 /// ```
 #[derive(Debug)]
 pub struct Request {
-    parts: Parts,
+    // Elsewhere, because a request is moved from call to call on the stack of its connection, which
+    // an idle connection keeps.
+    parts: Box<Parts>,
     body: Body,
 }
 
 /// A request without its body.
-// The head and the maps are elsewhere, because a request is moved from call to call, on the stack
-// of its connection, which no cache keeps while other connections are served.
 #[derive(Debug)]
 pub struct Parts {
     method: Method,
@@ -195,7 +195,7 @@ impl Request {
     #[track_caller]
     pub fn new(method: Method, target: &str) -> Self {
         let uri = target.parse().unwrap_or_else(|error| panic!("{target:?} is no URI: {error}"));
-        Request { parts: Parts::made(method, uri), body: Body::empty() }
+        Request { parts: Box::new(Parts::made(method, uri)), body: Body::empty() }
     }
 
     /// A GET of `target`.
@@ -237,7 +237,7 @@ impl Request {
     }
 
     pub(crate) fn received(parts: Parts, body: Body) -> Self {
-        Request { parts, body }
+        Request { parts: Box::new(parts), body }
     }
 
     /// The head.
@@ -267,12 +267,12 @@ impl Request {
 
     /// The head and the body apart.
     pub fn into_parts(self) -> (Parts, Body) {
-        (self.parts, self.body)
+        (*self.parts, self.body)
     }
 
     /// A request of a head and a body.
     pub fn from_parts(parts: Parts, body: Body) -> Self {
-        Request { parts, body }
+        Request { parts: Box::new(parts), body }
     }
 }
 
@@ -298,7 +298,7 @@ impl<B: Into<Body>> From<http::Request<B>> for Request {
         parts.version = head.version;
         *parts.headers_mut() = head.headers;
         parts.extensions = head.extensions;
-        Request { parts, body: body.into() }
+        Request { parts: Box::new(parts), body: body.into() }
     }
 }
 
