@@ -20,7 +20,6 @@ use std::time::Duration;
 /// | `write_timeout` | 30 s | close |
 /// | `request_timeout` | 60 s | 503, close |
 /// | `requests_per_connection` | 100,000 | close behind the last response |
-/// | `pipelined_bytes` | 64 KiB | nothing is read until responses are sent |
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
 ///
@@ -61,8 +60,6 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// How many requests one connection may send.
     pub requests_per_connection: u64,
-    /// Bytes of requests that are taken from the kernel before responses to earlier ones are sent.
-    pub pipelined_bytes: usize,
     /// How many connections are open at once.
     pub connections: usize,
     /// How many connections are open at once from one address (of IPv6: from one /64 network).
@@ -84,7 +81,6 @@ impl Limits {
         write_timeout: Duration::from_secs(30),
         request_timeout: Duration::from_secs(60),
         requests_per_connection: 100_000,
-        pipelined_bytes: 64 << 10,
         connections: 100_000,
         connections_per_address: 10_000,
     };
