@@ -4,17 +4,22 @@
 //! The connection lends its input to the body, and takes it back when the response is sent. Whoever
 //! still holds the body then reads an error: the next bytes belong to the next request. Both sides
 //! go through one lock, so that a read that is under way ends first.
+//!
+//! A response may be sent while the body is read, so [`Expectation`] keeps `100 Continue` out of it.
 
 use std::{
     io::{self, Read},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::HeaderMap;
-use ramie::sync::{Mutex, MutexGuard, PoisonError};
+use ramie::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
-use super::BodyError;
+use super::{BodyError, expectation::Expectation};
 use crate::{
     h1::{
         chunked::{ChunkedDecoder, Found},
@@ -29,6 +34,7 @@ pub(crate) struct Incoming {
     /// The length that the client has announced.
     length: Option<u64>,
     shared: Arc<Mutex<Lent>>,
+    expectation: Option<Arc<Expectation>>,
 }
 
 /// What the body has of its connection.
@@ -43,8 +49,7 @@ pub(crate) struct BodySource {
     stream: Arc<Stream>,
     input: Input,
     left: BodyLeft,
-    /// The client waits for `100 Continue` before it sends the body.
-    awaits_continue: bool,
+    expectation: Option<Arc<Expectation>>,
     pace: Pace,
     /// Bytes that may still come before the body is too large.
     room: u64,
@@ -61,13 +66,13 @@ enum BodyLeft {
 
 /// How fast a body arrives.
 struct Pace {
-    begin: Option<Instant>,
+    /// The time that reads have waited. The time between two reads is not the client's.
+    waited: Duration,
     received: u64,
     bytes_per_second: u64,
     grace: Duration,
 }
 
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The size of reads from the stream that are not from a reader's own large buffer.
 const PIECE: usize = 16 << 10;
 
@@ -85,13 +90,16 @@ impl Incoming {
                 (BodyLeft::Chunked(ChunkedDecoder::new(limits.trailer_bytes)), None)
             }
         };
+        // A client that has sent a part of the body does not wait.
+        let is_open = awaits_continue && input.is_empty();
+        let expectation = is_open.then(|| Arc::new(Expectation::open()));
         let source = BodySource {
             stream: Arc::clone(stream),
-            awaits_continue: awaits_continue && input.is_empty(),
+            expectation: expectation.clone(),
             input,
             left,
             pace: Pace {
-                begin: None,
+                waited: Duration::ZERO,
                 received: 0,
                 bytes_per_second: limits.body_bytes_per_second,
                 grace: limits.body_grace,
@@ -101,12 +109,39 @@ impl Incoming {
             error: None,
         };
         let lent = Lent { source: Some(source), trailers: None };
-        Incoming { length, shared: Arc::new(Mutex::new(lent)) }
+        Incoming { length, shared: Arc::new(Mutex::new(lent)), expectation }
     }
 
     /// A second handle, with which the connection takes its input back.
     pub(crate) fn share(&self) -> Incoming {
-        Incoming { length: self.length, shared: Arc::clone(&self.shared) }
+        let expectation = self.expectation.clone();
+        Incoming { length: self.length, shared: Arc::clone(&self.shared), expectation }
+    }
+
+    /// Prepares the body for the begin of the response. Returns whether the next request can be
+    /// found behind the body, as far as that is known: it cannot if the client may leave the body
+    /// out, if there are more than `most` bytes that nobody will read, or if a read has failed.
+    pub(crate) fn settle(&self, stream: &Stream, most: u64) -> io::Result<bool> {
+        let is_held = Arc::strong_count(&self.shared) > 1;
+        if let Some(expectation) = &self.expectation {
+            if is_held {
+                expectation.fulfil(stream)?;
+            } else if expectation.close() {
+                return Ok(false);
+            }
+        }
+        // If another strand reads just now, it also finds out later.
+        let Ok(lent) = self.shared.try_lock() else { return Ok(true) };
+        Ok(lent.source.as_ref().is_none_or(|source| {
+            let is_small = matches!(source.left, BodyLeft::Length(left) if left <= most)
+                || matches!(source.left, BodyLeft::Chunked(_));
+            source.error.is_none() && (is_held || is_small)
+        }))
+    }
+
+    /// As [`take_back`](Self::take_back), but does not wait. None: another strand reads.
+    pub(crate) fn try_take_back(&self) -> Option<BodySource> {
+        self.shared.try_lock().ok()?.source.take()
     }
 
     /// Ends all reads of this body. None: this was called before.
@@ -161,11 +196,6 @@ impl BodySource {
                 BodyLeft::Length(left) => *left == 0,
                 BodyLeft::Chunked(decoder) => decoder.is_done(),
             }
-    }
-
-    /// Whether the client still waits for `100 Continue`, so it may never send the body.
-    pub(crate) fn awaits_continue(&self) -> bool {
-        self.awaits_continue
     }
 
     /// The bytes behind the body.
@@ -251,11 +281,14 @@ impl BodySource {
 
     /// Receives bytes from the stream.
     fn receive(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if std::mem::take(&mut self.awaits_continue) {
-            self.stream.write_all(CONTINUE)?;
+        if let Some(expectation) = &self.expectation {
+            expectation.fulfil(&self.stream)?;
         }
         self.stream.set_read_timeout(Some(self.pace.patience()?))?;
-        match self.stream.read(buf) {
+        let begin = Instant::now();
+        let received = self.stream.read(buf);
+        self.pace.waited += begin.elapsed();
+        match received {
             Ok(0) => Err(BodyError::Truncated.into()),
             Ok(received) => {
                 self.pace.received += received as u64;
@@ -275,14 +308,13 @@ fn is_timeout(error: &io::Error) -> bool {
 
 impl Pace {
     /// How long the next bytes may take.
-    fn patience(&mut self) -> Result<Duration, BodyError> {
-        let begin = *self.begin.get_or_insert_with(Instant::now);
+    fn patience(&self) -> Result<Duration, BodyError> {
         if self.bytes_per_second == 0 {
             return Ok(Duration::from_secs(365 * 24 * 60 * 60));
         }
         let earned =
             Duration::from_millis(self.received.saturating_mul(1000) / self.bytes_per_second);
-        let left = (self.grace + earned).saturating_sub(begin.elapsed());
+        let left = (self.grace + earned).saturating_sub(self.waited);
         if left.is_zero() { Err(BodyError::TooSlow) } else { Ok(left) }
     }
 }

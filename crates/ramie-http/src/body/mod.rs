@@ -1,6 +1,7 @@
 //! Bodies, of requests and of responses.
 
 mod error;
+mod expectation;
 mod incoming;
 mod writer;
 

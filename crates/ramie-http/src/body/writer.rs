@@ -29,7 +29,7 @@ impl<'a> BodyWriter<'a> {
     }
 
     /// Sets the fields that are sent behind the body. They are left out if the client speaks
-    /// HTTP/1.0.
+    /// HTTP/1.0. Fields that decide about the message, such as `Content-Length`, are left out, too.
     pub fn set_trailers(&mut self, trailers: HeaderMap) {
         self.sink.set_trailers(trailers);
     }

@@ -15,15 +15,14 @@
 //! its head too slowly down, and cancels handlers and the writers of bodies. So a wait costs no
 //! timer, and one outside of handlers not even a look at a scope.
 //!
-//! A response is sent before the next handler runs, or before the connection waits for input;
-//! meanwhile nothing more is received, so a client that does not read its responses cannot make the
-//! server keep them.
+//! A response is sent before the next handler runs, or before the connection waits for input. Until
+//! it is sent, the runtime receives about 64 KiB and no more, so a client that does not read its
+//! responses cannot make the server keep them.
 //!
 //! After a request that breaks the protocol nothing that follows can be trusted to be a request.
-//! Such a connection is closed with the response. It lingers: the write side is shut down, and the
-//! rest of the input is read for a second, because closing a socket with unread input resets the
-//! connection, and the client could lose the response.
+//! Such a connection is closed with the response, and lingers (`linger.rs`).
 
+mod linger;
 mod output;
 mod presence;
 mod respond;
@@ -31,7 +30,7 @@ mod upgrade;
 
 use std::{
     io,
-    net::{Shutdown, SocketAddr},
+    net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -39,6 +38,7 @@ use std::{
 
 use http::{Method, StatusCode};
 
+pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{output::Output, respond::Asked};
@@ -56,9 +56,8 @@ use crate::{
     router::Router,
 };
 
-/// How long, and for how many reads, the client may still send after the last response.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_READS: usize = 64;
+/// How long the client may still send behind the last response.
+const LINGER: Duration = Duration::from_secs(5);
 /// How many bytes of a body that the handler has not read are read for it.
 const SKIPPED: usize = 64 << 10;
 
@@ -71,8 +70,21 @@ pub(crate) struct Service {
 /// Serves until either side closes the connection.
 ///
 /// # Errors
-/// Those of the stream, which concern the client only.
+/// Those of the stream, which concern the client only, and those of the bodies of responses.
 pub(crate) fn serve(
+    stream: &Arc<Stream>,
+    service: &Service,
+    presence: &impl Presence,
+) -> io::Result<()> {
+    let served = serve_until_end(stream, service, presence);
+    if served.is_err() && presence.verdict() == Verdict::Gone {
+        // The kernel would otherwise keep the responses that the client does not take.
+        stream.reset_on_close();
+    }
+    served
+}
+
+fn serve_until_end(
     stream: &Arc<Stream>,
     service: &Service,
     presence: &impl Presence,
@@ -85,6 +97,7 @@ pub(crate) fn serve(
         receiver: Receiver::new(stream),
         input: Input::default(),
         is_in_head: false,
+        has_skipped_line: false,
         output: Output::new(stream, presence),
         served: 0,
     };
@@ -94,7 +107,8 @@ pub(crate) fn serve(
             connection.output.flush()?;
             presence.enter(Phase::Other);
             drop(connection);
-            linger(stream)
+            linger(stream, LINGER);
+            Ok(())
         }
         Ended::Upgraded(upgrade) => {
             connection.output.flush()?;
@@ -117,6 +131,8 @@ struct Http1<'a, P> {
     input: Input,
     /// Part of a head has arrived.
     is_in_head: bool,
+    /// An empty line before the next request was skipped.
+    has_skipped_line: bool,
     output: Output<'a>,
     served: u64,
 }
@@ -180,18 +196,25 @@ impl<P: Presence> Http1<'_, P> {
     fn parse_head(&mut self) -> Result<Option<Box<Head>>, Refusal> {
         let limits = &self.service.limits;
         // One empty line before a request is allowed (RFC 9112, section 2.2).
-        if self.input.searched == 0 && self.input.unused().starts_with(b"\r\n") {
+        if !self.has_skipped_line && self.input.unused().starts_with(b"\r\n") {
             self.input.consume(2);
+            self.has_skipped_line = true;
+            // Some clients send it behind a body, and the next request much later.
+            self.is_in_head = false;
         }
         let unused = self.input.unused();
-        if unused.is_empty() || unused == b"\r" {
+        if unused.is_empty() || unused == b"\r" && !self.has_skipped_line {
             return Ok(None);
         }
         match head::find_end(unused, self.input.searched) {
             End::At(length) => {
                 let head = head::parse(&unused[..length], limits)?;
+                if head.is_https && !self.stream.carries_https() {
+                    return Err(NOT_ENCRYPTED);
+                }
                 self.input.consume(length);
                 self.is_in_head = false;
+                self.has_skipped_line = false;
                 Ok(Some(head))
             }
             End::Later(next) => {
@@ -234,11 +257,9 @@ impl<P: Presence> Http1<'_, P> {
         let asked = Asked {
             is_head: head.method == Method::HEAD,
             is_http_1_0: head.is_http_1_0,
-            stays: head.stays
-                && self.served < limits.requests_per_connection
-                && !self.presence.is_stopping(),
+            stays: head.stays && self.served < limits.requests_per_connection,
         };
-        let (body, lent) = self.lend_body(&head);
+        let (body, lent) = self.lend_body(&head)?;
         if !self.input.is_empty() {
             self.input.copy();
         }
@@ -246,45 +267,78 @@ impl<P: Presence> Http1<'_, P> {
         self.output.flush()?;
         let wants_upgrade = head.wants_upgrade;
         let request = Request::received(Parts::received(head, self.peer), body);
-        let mut response = match self.call_handler(request) {
-            Called::Response(response) => response,
+        let (mut response, may_stay) = match self.call_handler(request) {
+            Called::Response(response) => (response, true),
+            Called::Failed(status) => (status.into_response(), false),
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
-            Called::Failed(status) => {
-                let asked = Asked { stays: false, ..asked };
-                respond::respond(&mut self.output, status.into_response(), asked)?;
-                return Ok(Step::End(Ended::ClosedByServer));
-            }
         };
         let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
-        let is_switch = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if is_switch && upgrade.is_none() {
-            log::error!("a handler answered 101 to a request without an upgrade");
+        // The server may have begun to stop while the handler ran.
+        let may_stay = may_stay && !self.presence.is_stopping();
+        let mut asked = Asked { stays: asked.stays && may_stay, ..asked };
+        if let Some(lent) = &lent {
+            asked.stays &= lent.settle(self.stream, SKIPPED as u64)?;
+        }
+        match upgrade {
+            Some(upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                self.switch(response, lent.as_ref(), asked, upgrade)
+            }
+            _ => self.send(response, lent.as_ref(), asked),
+        }
+    }
+
+    fn send(
+        &mut self,
+        mut response: Response,
+        lent: Option<&Incoming>,
+        asked: Asked,
+    ) -> io::Result<Step> {
+        if response.status().is_informational() {
+            log::error!("a handler answered {}, which is no final status", response.status());
             response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
         let mut stays = respond::respond(&mut self.output, response, asked)?;
-        match lent {
-            Some(lent) if stays || is_switch => stays &= self.take_body_back(&lent)?,
-            // The rest of the body is not worth waiting for.
-            Some(lent) => drop(lent.take_back()),
-            None => {}
+        if let Some(lent) = lent {
+            stays = self.take_body_back(lent, stays)?;
         }
-        Ok(match (is_switch, upgrade) {
-            (true, Some(upgrade)) => Step::End(Ended::Upgraded(upgrade)),
-            _ if stays => Step::NextRequest,
-            _ => Step::End(Ended::ClosedByServer),
-        })
+        Ok(if stays { Step::NextRequest } else { Step::End(Ended::ClosedByServer) })
+    }
+
+    /// Changes to another protocol, which begins behind the body of the request.
+    fn switch(
+        &mut self,
+        response: Response,
+        lent: Option<&Incoming>,
+        asked: Asked,
+        upgrade: Upgrade,
+    ) -> io::Result<Step> {
+        let is_behind_body = match lent {
+            Some(lent) => self.take_body_back(lent, true)?,
+            None => true,
+        };
+        if !is_behind_body {
+            log::error!("a handler has upgraded a request whose body it has not read");
+            let failed = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            return self.send(failed, None, Asked { stays: false, ..asked });
+        }
+        respond::respond(&mut self.output, response, asked)?;
+        Ok(Step::End(Ended::Upgraded(upgrade)))
     }
 
     /// The body of a request, and a second handle if it has one.
-    fn lend_body(&mut self, head: &Head) -> (Body, Option<Incoming>) {
-        if head.framing == Framing::Length(0) {
-            return (Body::empty(), None);
+    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Option<Incoming>)> {
+        let here = self.input.unused().len() as u64;
+        match head.framing {
+            Framing::Length(0) => return Ok((Body::empty(), None)),
+            Framing::Length(length) if length <= here => {}
+            // The client may wait for earlier responses before it sends the body.
+            _ => self.output.flush()?,
         }
         let input = std::mem::take(&mut self.input);
         let limits = &self.service.limits;
         let incoming =
             Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
-        (Body::incoming(incoming.share()), Some(incoming))
+        Ok((Body::incoming(incoming.share()), Some(incoming)))
     }
 
     fn call_handler(&self, request: Request) -> Called {
@@ -299,21 +353,36 @@ impl<P: Presence> Http1<'_, P> {
         }
     }
 
-    /// Ends the reading of a body. Returns whether the next request can be found behind it.
-    fn take_body_back(&mut self, lent: &Incoming) -> io::Result<bool> {
-        let Some(mut source) = lent.take_back() else { return Ok(false) };
+    /// Ends the reading of a body. If the connection `stays`, the rest of the body is skipped.
+    /// Returns whether the next request can be found behind it.
+    fn take_body_back(&mut self, lent: &Incoming, stays: bool) -> io::Result<bool> {
+        let mut taken = lent.try_take_back();
+        if taken.is_none() {
+            // The client may wait for the response before it sends what another strand reads.
+            self.output.flush()?;
+            taken = lent.take_back();
+        }
+        let Some(mut source) = taken else { return Ok(false) };
         if !source.is_at_end() {
+            if !stays {
+                return Ok(false);
+            }
             // The client may wait for the response before it sends the rest.
             self.output.flush()?;
-            if source.awaits_continue() || !skip(&mut source) {
+            if !skip(&mut source) {
                 return Ok(false);
             }
         }
         self.stream.set_read_timeout(None)?;
         self.input = source.into_input();
-        Ok(true)
+        Ok(stays)
     }
 }
+
+const NOT_ENCRYPTED: Refusal = Refusal::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "the target of the request is of https, and this connection is not encrypted",
+);
 
 const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
@@ -349,18 +418,4 @@ fn skip(source: &mut crate::body::BodySource) -> bool {
         }
     }
     source.is_at_end()
-}
-
-/// A function of its own, because its buffer would otherwise be in every connection's frame.
-#[inline(never)]
-fn linger(stream: &Stream) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
-    stream.set_read_timeout(Some(LINGER))?;
-    let mut rest = [0; 8 << 10];
-    for _ in 0..LINGER_READS {
-        if stream.read(&mut rest)? == 0 {
-            break;
-        }
-    }
-    Ok(())
 }

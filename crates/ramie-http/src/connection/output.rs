@@ -42,6 +42,11 @@ impl<'a> Output<'a> {
         self.send(|stream, buffer| stream.write_all(buffer))
     }
 
+    /// Lets the client notice that the body which ends with the connection is incomplete.
+    pub(super) fn reset_on_close(&self) {
+        self.stream.reset_on_close();
+    }
+
     pub(super) fn flush_if_large(&mut self) -> io::Result<()> {
         if self.buffer.len() < LARGE { Ok(()) } else { self.flush() }
     }

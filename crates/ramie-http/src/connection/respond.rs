@@ -1,13 +1,23 @@
 //! Sends a response.
+//!
+//! A body that fails ends the connection: bytes are missing, and the client must not take the rest
+//! for the whole. With a length or in chunks, the close of the connection shows that. A body that
+//! ends with the connection (HTTP/1.0) would look complete, so its connection is reset.
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use http::{HeaderMap, StatusCode};
 
 use super::Output;
 use crate::{
     body::{BodyKind, BodySink, BodyWriter},
-    h1::response_head::{self, Afterwards, ResponseFraming},
+    h1::{
+        chunked,
+        response_head::{self, Afterwards, ResponseFraming},
+    },
     response::Response,
 };
 
@@ -35,24 +45,51 @@ pub(super) fn respond(
     let stays =
         asked.stays && framing != ResponseFraming::UntilClose && !says_close(&parts.headers);
     let after = match (stays, asked.is_http_1_0) {
-        (true, _) if parts.status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
+        _ if parts.status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
         (true, false) => Afterwards::Stay,
         (true, true) => Afterwards::StayOfHttp10,
         (false, _) => Afterwards::Close,
     };
-    // A response to HEAD has the length that the handler states, if it made no body.
-    let head_framing = match (asked.is_head, framing) {
-        (true, ResponseFraming::Length(0)) if parts.headers.contains_key("content-length") => {
-            ResponseFraming::None
-        }
-        _ => framing,
+    let may_state = match framing {
+        ResponseFraming::None => parts.status == StatusCode::NOT_MODIFIED,
+        // The handler of a HEAD may state a length without making a body.
+        ResponseFraming::Length(0) => asked.is_head && !has_no_content(parts.status),
+        _ => false,
+    };
+    let head_framing = match may_state && states_length(&parts.headers) {
+        true => ResponseFraming::Stated,
+        false => framing,
     };
     response_head::append(output.buffer(), parts.status, &parts.headers, head_framing, after);
-    if asked.is_head || framing == ResponseFraming::None {
+    if asked.is_head || framing == ResponseFraming::None || has_no_content(parts.status) {
         return Ok(stays);
     }
-    send_body(output, body.0, framing)?;
-    Ok(stays)
+    match send_body(output, body.0, framing) {
+        Ok(()) => Ok(stays),
+        Err(error) => {
+            // Earlier responses are whole. If the connection itself has failed, nothing is left.
+            let _ = output.flush();
+            if framing == ResponseFraming::UntilClose {
+                output.reset_on_close();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Whether a response of this status must have no content, though it has a length (RFC 9110,
+/// section 15.3.6).
+fn has_no_content(status: StatusCode) -> bool {
+    status == StatusCode::RESET_CONTENT
+}
+
+/// Whether the handler states a length, once and well-formed.
+fn states_length(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all("content-length").into_iter();
+    let is_number = |value: &http::HeaderValue| {
+        !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit)
+    };
+    lengths.next().is_some_and(is_number) && lengths.next().is_none()
 }
 
 fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> ResponseFraming {
@@ -61,6 +98,7 @@ fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> Respon
         _ if status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED => {
             ResponseFraming::None
         }
+        _ if has_no_content(status) => ResponseFraming::Length(0),
         Some(length) => ResponseFraming::Length(length),
         None if is_http_1_0 => ResponseFraming::UntilClose,
         None => ResponseFraming::Chunked,
@@ -96,17 +134,27 @@ fn send_streamed(
     match body {
         BodyKind::Empty => Ok(()),
         BodyKind::Full(bytes) => output.send_with(&bytes),
-        BodyKind::Write(write) => {
+        BodyKind::Write(write) => without_panic(|| {
             let mut sink = ResponseSink { output, framing, trailers: None };
             write(&mut BodyWriter::new(&mut sink))?;
             sink.finish()
+        }),
+        BodyKind::Read { mut reader, length } => {
+            without_panic(|| send_read(output, &mut *reader, length, framing))
         }
-        BodyKind::Read { mut reader, length } => send_read(output, &mut *reader, length, framing),
         BodyKind::Incoming(incoming) => {
             let length = incoming.length();
             send_read(output, &mut { incoming }, length, framing)
         }
     }
+}
+
+/// Turns a panic of the program's code into an error, because the connection has to be cut in the
+/// same way. The panic hook has reported it.
+fn without_panic(send: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // What is left of the output is flushed or dropped, so it cannot be in a state to fear.
+    catch_unwind(AssertUnwindSafe(send))
+        .unwrap_or_else(|_| Err(io::Error::other("the body of a response has panicked")))
 }
 
 /// Sends what a reader reads. A function of its own, because its buffer would otherwise be in the
@@ -162,7 +210,8 @@ impl ResponseSink<'_, '_> {
         }
         let out = self.output.buffer();
         out.extend_from_slice(b"0\r\n");
-        for (name, value) in self.trailers.iter().flat_map(HeaderMap::iter) {
+        let trailers = self.trailers.iter().flat_map(HeaderMap::iter);
+        for (name, value) in trailers.filter(|(name, _)| chunked::may_be_trailer(name.as_str())) {
             response_head::append_field(out, name.as_str().as_bytes(), value.as_bytes());
         }
         out.extend_from_slice(b"\r\n");

@@ -242,6 +242,11 @@ const NOT_IN_TRAILERS: [&str; 10] = [
     "authorization",
 ];
 
+/// Whether a field may come behind a body.
+pub(crate) fn may_be_trailer(name: &str) -> bool {
+    !NOT_IN_TRAILERS.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
 fn parse_trailers(bytes: &[u8]) -> Result<HeaderMap, Refusal> {
     let mut ends = memchr::memchr_iter(b'\n', bytes);
     if !ends.all(|at| at > 0 && bytes[at - 1] == b'\r') {
@@ -253,7 +258,7 @@ fn parse_trailers(bytes: &[u8]) -> Result<HeaderMap, Refusal> {
     };
     let mut trailers = HeaderMap::with_capacity(fields.len());
     for field in fields {
-        if NOT_IN_TRAILERS.iter().any(|name| name.eq_ignore_ascii_case(field.name)) {
+        if !may_be_trailer(field.name) {
             return Err(Refusal::malformed("the trailers of the body have a field of a head"));
         }
         let name = HeaderName::from_bytes(field.name.as_bytes());

@@ -8,6 +8,8 @@ use http::StatusCode;
 
 use crate::refusal::Refusal;
 
+const NOT_LAST: Refusal = Refusal::malformed("chunked must be the last transfer coding, once");
+
 /// How the body of a request is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -22,7 +24,9 @@ pub(crate) enum Framing {
 pub(crate) struct FramingFields {
     length: Option<u64>,
     has_coding: bool,
+    /// The last coding so far is `chunked`.
     is_chunked: bool,
+    has_other_coding: bool,
     pub(crate) wants_close: bool,
     pub(crate) wants_to_stay: bool,
     pub(crate) wants_upgrade: bool,
@@ -49,25 +53,19 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Reads a `Transfer-Encoding`. `chunked` is the only coding that this server reads, and must
-    /// be the last one.
+    /// Reads a `Transfer-Encoding`.
     pub(crate) fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Refusal> {
-        for coding in elements(value) {
+        let mut codings = elements(value).peekable();
+        if codings.peek().is_none() {
+            return Err(Refusal::malformed("Transfer-Encoding must name a coding"));
+        }
+        for coding in codings {
             if self.is_chunked {
-                return Err(Refusal::malformed("chunked must be the last transfer coding, once"));
+                return Err(NOT_LAST);
             }
             self.has_coding = true;
-            if coding.eq_ignore_ascii_case(b"chunked") {
-                self.is_chunked = true;
-            } else {
-                return Err(Refusal::new(
-                    StatusCode::NOT_IMPLEMENTED,
-                    "chunked is the only transfer coding that this server reads",
-                ));
-            }
-        }
-        if !self.has_coding {
-            return Err(Refusal::malformed("Transfer-Encoding must name a coding"));
+            self.is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.has_other_coding |= !self.is_chunked;
         }
         Ok(())
     }
@@ -103,6 +101,12 @@ impl FramingFields {
             (true, None) if is_http_1_0 => {
                 Err(Refusal::malformed("HTTP/1.0 has no Transfer-Encoding"))
             }
+            // Nobody knows where such a body ends, whatever its codings are.
+            (true, None) if !self.is_chunked => Err(NOT_LAST),
+            (true, None) if self.has_other_coding => Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "chunked is the only transfer coding that this server reads",
+            )),
             (true, None) => Ok(Framing::Chunked),
         }
     }
@@ -166,9 +170,12 @@ mod tests {
         assert_eq!(framing(&[], &["chunked, gzip"], false), Err(400));
         assert_eq!(framing(&[], &[""], false), Err(400));
         assert_eq!(framing(&[], &[","], false), Err(400));
-        for coding in ["gzip, chunked", "identity", "chunked;a=b", "\u{b}chunked", "chunked\0"] {
-            assert_eq!(framing(&[], &[coding], false), Err(501), "{coding:?}");
+        for coding in ["gzip", "identity", "chunked;a=b", "\u{b}chunked", "chunked\0"] {
+            assert_eq!(framing(&[], &[coding], false), Err(400), "{coding:?}");
         }
+        assert_eq!(framing(&[], &["chunked", ""], false), Err(400));
+        assert_eq!(framing(&[], &["gzip, chunked"], false), Err(501));
+        assert_eq!(framing(&[], &["gzip", "chunked"], false), Err(501));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Head {
     /// Where the target lies in `bytes`.
     pub(crate) target_at: (u16, u16),
     pub(crate) target: Target,
+    /// The scheme of the target is `https`.
+    pub(crate) is_https: bool,
     pub(crate) is_http_1_0: bool,
     pub(crate) fields: SmallVec<[FieldSpan; 6]>,
     pub(crate) framing: Framing,
@@ -84,12 +86,17 @@ pub(crate) fn find_end(bytes: &[u8], from: usize) -> End {
 
 /// Checks what has arrived of a head without an end: whether it may still become one.
 pub(crate) fn check_begun(bytes: &[u8], limits: &Limits) -> Result<(), Refusal> {
-    if !bytes.first().is_none_or(|first| first.is_ascii_graphic()) {
-        return Err(Refusal::malformed("a request begins with its method"));
-    }
+    check_start(bytes)?;
     let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
     check_line(line, limits)?;
     if bytes.len() > limits.head_bytes { Err(TOO_LARGE) } else { Ok(()) }
+}
+
+fn check_start(bytes: &[u8]) -> Result<(), Refusal> {
+    match bytes.first().is_none_or(u8::is_ascii_graphic) {
+        true => Ok(()),
+        false => Err(Refusal::malformed("a request begins with its method")),
+    }
 }
 
 const TOO_LARGE: Refusal = Refusal::new(
@@ -106,6 +113,8 @@ fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
 
 /// Parses a head. `bytes` are all of it and no more.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Refusal> {
+    // In the order of `check_begun`, so that the pieces in which a head arrives do not matter.
+    check_start(bytes)?;
     if bytes.len() > limits.head_bytes.min(HEAD_MOST) {
         check_line(memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1), limits)?;
         return Err(TOO_LARGE);
@@ -171,10 +180,14 @@ fn parse_into<'b>(
         .map_err(|_| Refusal::malformed("the method of the request is malformed"))?;
     let target = target::parse(&method, path.as_bytes())?;
     let is_http_1_0 = request.version == Some(0);
-    let (read, spans) = read_fields(bytes, request.headers, limits)?;
+    let (read, mut spans) = read_fields(bytes, request.headers, limits)?;
     read.check_host(is_http_1_0)?;
+    if let Some(authority) = target.authority(path.as_bytes()) {
+        replace_host(bytes, &mut spans, authority);
+    }
     Ok(Box::new(Head {
         target_at: place(bytes, path.as_bytes()),
+        is_https: target.is_https(path.as_bytes()),
         method,
         target,
         is_http_1_0,
@@ -255,6 +268,15 @@ fn read_fields(
         spans.push(FieldSpan { name: place(bytes, name.as_bytes()), value: place(bytes, value) });
     }
     Ok((read, spans))
+}
+
+/// The host of an absolute target replaces that of the field (RFC 9112, section 3.2.2), so that
+/// nobody who looks at the field decides by another host.
+fn replace_host(bytes: &[u8], spans: &mut [FieldSpan], authority: &[u8]) {
+    let is_host = |span: &&mut FieldSpan| span.name(bytes).eq_ignore_ascii_case(b"host");
+    if let Some(host) = spans.iter_mut().find(is_host) {
+        host.value = place(bytes, authority);
+    }
 }
 
 /// Reads one of the fields that concern the connection. Their lengths tell most others apart.

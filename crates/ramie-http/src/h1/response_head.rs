@@ -9,6 +9,9 @@ use super::date;
 pub(crate) enum ResponseFraming {
     /// There is no body, and no field that says so: 1xx, 204, 304.
     None,
+    /// There is no body, but the handler states the length of the one that there would be: 304, and
+    /// responses to HEAD.
+    Stated,
     /// A number of bytes.
     Length(u64),
     /// Chunks.
@@ -34,8 +37,7 @@ fn is_own(name: &HeaderName, framing: ResponseFraming, after: Afterwards) -> boo
     match *name {
         header::CONNECTION => after != Afterwards::Upgrade,
         header::TRANSFER_ENCODING => true,
-        // The response to a HEAD may announce a length, though the handler made no body.
-        header::CONTENT_LENGTH => framing != ResponseFraming::None,
+        header::CONTENT_LENGTH => framing != ResponseFraming::Stated,
         _ => name.as_str() == "keep-alive",
     }
 }
@@ -69,7 +71,7 @@ pub(crate) fn append(
             out.extend_from_slice(b"\r\n");
         }
         ResponseFraming::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-        ResponseFraming::None | ResponseFraming::UntilClose => {}
+        ResponseFraming::None | ResponseFraming::Stated | ResponseFraming::UntilClose => {}
     }
     out.extend_from_slice(match after {
         Afterwards::Stay | Afterwards::Upgrade => b"\r\n",
@@ -163,6 +165,7 @@ mod tests {
             head(200, &own, ResponseFraming::Chunked),
             "HTTP/1.1 200 OK\r\ndate: now\r\ntransfer-encoding: chunked\r\n\r\n"
         );
-        assert!(head(304, &own, ResponseFraming::None).contains("content-length: 7\r\n"));
+        assert!(head(304, &own, ResponseFraming::Stated).contains("content-length: 7\r\n"));
+        assert!(!head(204, &own, ResponseFraming::None).contains("content-length"));
     }
 }

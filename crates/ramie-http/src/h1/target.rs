@@ -15,6 +15,19 @@ pub(crate) struct Target {
     pub(crate) has_query: bool,
 }
 
+impl Target {
+    /// The host and the port of an absolute target.
+    pub(crate) fn authority(self, target: &[u8]) -> Option<&[u8]> {
+        let start = scheme_length(target).filter(|_| self.form == TargetForm::Absolute)?;
+        target.get(start..usize::from(self.path.0))
+    }
+
+    /// Whether the scheme is `https`.
+    pub(crate) fn is_https(self, target: &[u8]) -> bool {
+        self.form == TargetForm::Absolute && scheme_length(target) == Some("https://".len())
+    }
+}
+
 /// The forms of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetForm {
@@ -151,6 +164,21 @@ mod tests {
             assert_eq!(parts(Method::GET, target), Some((form, path, query)), "{target}");
         }
         assert_eq!(parts(Method::OPTIONS, "*"), Some((Asterisk, "*", None)));
+    }
+
+    #[test]
+    fn an_absolute_target_has_a_scheme_and_an_authority() {
+        for (target, authority, is_https) in [
+            ("/http://a", None, false),
+            ("http://a:80/b", Some("a:80"), false),
+            ("HTTPS://a?b", Some("a"), true),
+            ("http://[::1]", Some("[::1]"), false),
+        ] {
+            let parsed = parse(&Method::GET, target.as_bytes()).unwrap();
+            let found = parsed.authority(target.as_bytes());
+            assert_eq!(found, authority.map(str::as_bytes), "{target}");
+            assert_eq!(parsed.is_https(target.as_bytes()), is_https, "{target}");
+        }
     }
 
     #[test]

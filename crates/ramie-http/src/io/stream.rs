@@ -33,6 +33,25 @@ impl Stream {
         }
     }
 
+    /// Whether a request for an `https` resource may arrive on it: only if it is encrypted, or if
+    /// the peer is a proxy of this machine, which Unix sockets are for.
+    pub(crate) fn carries_https(&self) -> bool {
+        match self {
+            Stream::Tcp(_) => false,
+            Stream::Unix(_) => true,
+        }
+    }
+
+    /// Lets the close of the stream reset the connection: the peer notices that something is
+    /// missing, and the kernel drops the bytes that the peer does not take. Unix sockets have no
+    /// such reset.
+    pub(crate) fn reset_on_close(&self) {
+        if let Stream::Tcp(stream) = self {
+            // If this fails, the connection is gone already.
+            let _ = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        }
+    }
+
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => { stream }.read(buf),

@@ -2,7 +2,7 @@
 //!
 //! A server that is short of descriptors neither ends nor spins: it waits a little longer after
 //! each failure. A server that has as many connections as it may have answers 503 with
-//! `Retry-After` on the accepting fiber, without reading the request.
+//! `Retry-After` (`refuse.rs`).
 
 use std::{
     io,
@@ -21,15 +21,12 @@ use rustix::{fd::AsFd, io::Errno};
 use super::{
     Admit, OnTrouble, Trouble,
     connections::{Connections, OpenConnection},
+    refuse::Refused,
 };
 use crate::{
     connection::{self, Service},
     io::Stream,
 };
-
-/// What a client gets for whose connection there is no place.
-const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\
-    retry-after: 1\r\nconnection: close\r\n\r\n";
 
 /// The shortest and the longest pause after an accept that has failed.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -40,6 +37,7 @@ pub(super) struct Acceptor<'a> {
     pub(super) connections: &'a Arc<Connections>,
     pub(super) service: Arc<Service>,
     pub(super) admission: Option<&'a Admit>,
+    pub(super) refused: Refused,
     pub(super) is_shared: bool,
     pub(super) on_trouble: &'a OnTrouble,
 }
@@ -123,7 +121,7 @@ impl Acceptor<'_> {
             self.connections.add(stream, limits.connections, limits.connections_per_address);
         let connection = match added {
             Ok(connection) => connection,
-            Err((stream, _)) => return refuse(&stream),
+            Err((stream, _)) => return self.refused.refuse(stream, place),
         };
         if let Some(admits) = self.admission
             && !admits(self.connections.count())
@@ -164,13 +162,6 @@ fn serve(connection: &OpenConnection, service: &Service) {
     if let Err(error) = connection::serve(connection.stream(), service, connection) {
         log::debug!("a connection has failed: {error}");
     }
-}
-
-/// Answers without waiting: the response fits into the buffer of a new socket.
-fn refuse(stream: &Stream) {
-    let _ = stream.set_write_timeout(Some(Duration::from_millis(1)));
-    let _ = stream.write_all(OVERLOADED);
-    let _ = stream.shutdown(std::net::Shutdown::Write);
 }
 
 /// The object that an error of accept(2) concerns.

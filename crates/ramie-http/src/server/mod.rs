@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod overseer;
+mod refuse;
 
 use std::{
     fmt, io,
@@ -21,7 +22,7 @@ use ramie::{
     os::unix::net::UnixListener,
 };
 
-use self::{accept::Acceptor, connections::Connections, overseer::Ticks};
+use self::{accept::Acceptor, connections::Connections, overseer::Ticks, refuse::Refused};
 use crate::{connection::Service, limits::Limits, router::Router};
 
 /// How long a new connection may take to begin its first request once the server stops.
@@ -243,6 +244,7 @@ impl Server {
             connections: &self.connections,
             service: Arc::clone(service),
             admission: self.admission.as_ref(),
+            refused: Refused::default(),
             is_shared: self.is_shared,
             on_trouble: &self.on_trouble,
         };

@@ -99,7 +99,10 @@ fn what_is_not_served_has_a_status_of_its_own() {
     assert_eq!(status("PRI * HTTP/2.0\r\n\r\n"), 505);
     assert_eq!(status("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"), 501);
     assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n"), 417);
-    assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n"), 501);
+    assert_eq!(
+        status("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+        501
+    );
 }
 
 #[test]

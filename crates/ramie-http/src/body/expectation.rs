@@ -1,0 +1,42 @@
+//! `Expect: 100-continue`: the client waits for `100 Continue` before it sends the body.
+//!
+//! | state | left when | for |
+//! |---|---|---|
+//! | open | a read of the body has to wait for the client: 100 is sent | closed |
+//! | open | the response begins, and nobody holds the body: 100 is not sent | closed |
+//! | open | the response begins, and somebody holds the body and may read it: 100 is sent | closed |
+//! | closed | | |
+//!
+//! *The race to fear*: a strand reads the body while the connection begins the response, so that
+//! 100 comes within it. The state is behind a lock that is held while 100 is written.
+
+use std::io;
+
+use ramie::sync::{Mutex, PoisonError};
+
+use crate::io::Stream;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Whether the client of one request still waits for `100 Continue`.
+pub(super) struct Expectation {
+    is_open: Mutex<bool>,
+}
+
+impl Expectation {
+    pub(super) fn open() -> Self {
+        Expectation { is_open: Mutex::new(true) }
+    }
+
+    /// Sends `100 Continue` if the client still waits for it.
+    pub(super) fn fulfil(&self, stream: &Stream) -> io::Result<()> {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *is_open) { stream.write_all(CONTINUE) } else { Ok(()) }
+    }
+
+    /// Does not send it from now on. Returns whether the client still waits.
+    pub(super) fn close(&self) -> bool {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *is_open)
+    }
+}
