@@ -4,6 +4,8 @@ pub(crate) mod authority;
 pub(crate) mod chunked;
 pub(crate) mod date;
 pub(crate) mod framing;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod head;
 pub(crate) mod response_head;
 pub(crate) mod target;
