@@ -4,6 +4,7 @@
 //! `docs/http.md` lists the rules of RFC 9110 and RFC 9112 with the test of each.
 
 mod admission;
+mod attackers;
 
 mod chunks;
 mod client;
@@ -12,6 +13,7 @@ mod failures;
 mod framing;
 mod heads;
 mod limits;
+mod nginx;
 mod persistence;
 mod responses;
 mod rig;

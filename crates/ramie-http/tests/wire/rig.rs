@@ -110,7 +110,8 @@ impl Seen {
         let read = request.body_mut().read_to_end(&mut body);
         let line =
             format!("{} {} {}", request.method(), request.path(), String::from_utf8_lossy(&body));
-        self.0.lock().unwrap().push(line.clone());
+        let whole = if read.is_ok() { "" } else { "incomplete " };
+        self.0.lock().unwrap().push(format!("{whole}{line}"));
         match read {
             Ok(_) => line.into_response(),
             Err(error) => {
@@ -120,7 +121,8 @@ impl Seen {
         }
     }
 
-    /// The requests that have reached the handler since the last call.
+    /// The requests that have reached the handler since the last call. One whose body has failed
+    /// begins with "incomplete".
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
