@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    fn take(&mut self, length: usize) -> Result<Vec<u8>, Lost> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<Vec<u8>, Lost> {
         while self.received.len() < length {
             if !self.receive()? {
                 return Err(Lost::Cut);

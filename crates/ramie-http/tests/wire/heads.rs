@@ -234,6 +234,15 @@ fn a_method_without_a_handler_is_not_allowed() {
     assert_eq!(answers[0].field("allow"), Some("GET, HEAD"));
 }
 
+#[test]
+fn methods_are_case_sensitive() {
+    let rig = Rig::start(Router::new().route("/", get(|| "got")), Limits::default());
+    for (method, status) in [("GET", 200), ("get", 405), ("Get", 405)] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(statuses(&rig.exchange_and_end(request)), [status], "{method}");
+    }
+}
+
 /// RFC 9112, section 2.2: an empty line before a request is ignored. A second one is not.
 #[test]
 fn one_empty_line_before_a_request_is_ignored() {

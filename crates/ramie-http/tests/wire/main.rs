@@ -1,7 +1,7 @@
 //! The wire of HTTP/1.1 over real sockets: odd, malformed and hostile input.
 //!
 //! `rig` starts servers and `client` is a strict client, which checks the framing of each response.
-//! `docs/http.md` lists the rules of RFC 9110 and RFC 9112 with the test of each.
+//! `docs/rules.md` lists the rules of RFC 9110 and RFC 9112 with the test of each.
 
 mod admission;
 mod attackers;
@@ -17,6 +17,8 @@ mod nginx;
 mod persistence;
 mod responses;
 mod rig;
+mod rules;
 mod splits;
 mod stopping;
 mod timeouts;
+mod upgrades;
