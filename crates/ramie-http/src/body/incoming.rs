@@ -9,6 +9,7 @@
 
 use std::{
     io::{self, Read},
+    net::Shutdown,
     sync::Arc,
     time::Duration,
 };
@@ -137,6 +138,21 @@ impl Incoming {
                 || matches!(source.left, BodyLeft::Chunked(_));
             source.error.is_none() && (is_held || is_small)
         }))
+    }
+
+    /// Ends all reads of this body when the connection ends: a handle that the program keeps must
+    /// not keep the stream open.
+    ///
+    /// # Blocking
+    /// While another strand reads, whose read ends at once.
+    pub(crate) fn end(&self, stream: &Stream) {
+        if let Ok(mut lent) = self.shared.try_lock() {
+            lent.source = None;
+            return;
+        }
+        // If this fails, the connection is gone, and the read fails as well.
+        let _ = stream.shutdown(Shutdown::Read);
+        self.take_back();
     }
 
     /// As [`take_back`](Self::take_back), but does not wait. None: another strand reads.

@@ -61,6 +61,10 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How many bytes of a body that the handler has not read are read for it.
 const SKIPPED: usize = 64 << 10;
 
+/// A body of up to this size is copied, because it would otherwise keep one of the runtime's buffers,
+/// which are larger, while the handler runs.
+const COPIED: u64 = 4 << 10;
+
 /// What connections share.
 pub(crate) struct Service {
     pub(crate) router: Router,
@@ -203,7 +207,11 @@ impl<P: Presence> Http1<'_, P> {
             self.is_in_head = false;
         }
         let unused = self.input.unused();
-        if unused.is_empty() || unused == b"\r" && !self.has_skipped_line {
+        if unused.is_empty() {
+            return Ok(None);
+        }
+        if unused == b"\r" && !self.has_skipped_line {
+            self.input.copy();
             return Ok(None);
         }
         match head::find_end(unused, self.input.searched) {
@@ -259,14 +267,27 @@ impl<P: Presence> Http1<'_, P> {
             is_http_1_0: head.is_http_1_0,
             stays: head.stays && self.served < limits.requests_per_connection,
         };
-        let (body, lent) = self.lend_body(&head)?;
-        if !self.input.is_empty() {
-            self.input.copy();
-        }
         // The responses to earlier requests must not wait for this handler.
         self.output.flush()?;
         let wants_upgrade = head.wants_upgrade;
+        let (body, lent) = self.lend_body(&head)?;
         let request = Request::received(Parts::received(head, self.peer), body);
+        let step = self.answer_request(request, wants_upgrade, lent.as_ref(), asked);
+        if let Some(lent) = lent
+            && !matches!(step, Ok(Step::NextRequest))
+        {
+            lent.end(self.stream);
+        }
+        step
+    }
+
+    fn answer_request(
+        &mut self,
+        request: Request,
+        wants_upgrade: bool,
+        lent: Option<&Incoming>,
+        asked: Asked,
+    ) -> io::Result<Step> {
         let (mut response, may_stay) = match self.call_handler(request) {
             Called::Response(response) => (response, true),
             Called::Failed(status) => (status.into_response(), false),
@@ -276,14 +297,14 @@ impl<P: Presence> Http1<'_, P> {
         // The server may have begun to stop while the handler ran.
         let may_stay = may_stay && !self.presence.is_stopping();
         let mut asked = Asked { stays: asked.stays && may_stay, ..asked };
-        if let Some(lent) = &lent {
+        if let Some(lent) = lent {
             asked.stays &= lent.settle(self.stream, SKIPPED as u64)?;
         }
         match upgrade {
             Some(upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                self.switch(response, lent.as_ref(), asked, upgrade)
+                self.switch(response, lent, asked, upgrade)
             }
-            _ => self.send(response, lent.as_ref(), asked),
+            _ => self.send(response, lent, asked),
         }
     }
 
@@ -329,10 +350,19 @@ impl<P: Presence> Http1<'_, P> {
     fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Option<Incoming>)> {
         let here = self.input.unused().len() as u64;
         match head.framing {
-            Framing::Length(0) => return Ok((Body::empty(), None)),
+            Framing::Length(0) => {
+                self.input.copy();
+                return Ok((Body::empty(), None));
+            }
             Framing::Length(length) if length <= here => {}
             // The client may wait for earlier responses before it sends the body.
-            _ => self.output.flush()?,
+            _ => {
+                self.input.copy();
+                self.output.flush()?;
+            }
+        }
+        if here <= COPIED {
+            self.input.copy();
         }
         let input = std::mem::take(&mut self.input);
         let limits = &self.service.limits;

@@ -182,6 +182,39 @@ fn a_body_that_was_kept_is_over_with_the_response() {
     }
 }
 
+/// The connection closes though the program holds, or even reads, the body of its request.
+#[test]
+fn a_body_that_was_kept_does_not_keep_the_connection() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let handler = move |request: Request| {
+        let reads = request.path() == "/reads";
+        let mut body = request.into_body();
+        if reads {
+            let (sender, begun) = ramie::channel::bounded(1);
+            ramie::fiber::spawn(move || {
+                let first = body.read(&mut [0; 1]);
+                let _ = sender.send(first.is_ok());
+                let _ = std::io::copy(&mut body, &mut std::io::sink());
+            });
+            begun.recv().unwrap();
+        } else {
+            keep.lock().unwrap().push(body);
+        }
+        Body::from_writer(|_| Err(std::io::Error::other("on purpose")))
+    };
+    let rig = Rig::start(Router::new().fallback(handler), Limits::default());
+    for path in ["/keeps", "/reads"] {
+        let mut client = rig.connect();
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nh"));
+        let lost = client.try_answer(false);
+        assert!(matches!(lost, Err(Lost::Cut | Lost::Reset)), "{path}: {lost:?}");
+    }
+    let mut kept = std::mem::take(&mut *kept.lock().unwrap());
+    let error = kept[0].read(&mut [0; 1]).unwrap_err();
+    assert_eq!(BodyError::of(&error), Some(BodyError::Over));
+}
+
 /// The response is sent while another fiber waits for the rest of the body.
 #[test]
 fn a_response_does_not_wait_for_a_fiber_that_reads_the_body() {
