@@ -1,5 +1,5 @@
-//! A server that returns what it gets, for trying clients: `cargo run -p ramie-http --example mirror
-//! -- 127.0.0.1:8080`.
+//! A server that returns the bodies that it gets, to try clients:
+//! `cargo run -p ramie-http --example mirror -- 127.0.0.1:8080`.
 //!
 //! `/` answers with the body of the request, `/refuse` without reading it, `/chunks` in chunks with
 //! a trailer,

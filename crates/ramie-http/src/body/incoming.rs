@@ -5,7 +5,8 @@
 //! still holds the body then reads an error: the next bytes belong to the next request. Both sides
 //! go through one lock, so that a read that is under way ends first.
 //!
-//! A response may be sent while the body is read, so [`Expectation`] keeps `100 Continue` out of it.
+//! A response may be sent while the body is read, so [`Expectation`] keeps `100 Continue` out of
+//! the response.
 
 use std::{
     io::{self, Read},

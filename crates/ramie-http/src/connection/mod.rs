@@ -61,8 +61,8 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How many bytes of a body that the handler has not read are read for it.
 const SKIPPED: usize = 64 << 10;
 
-/// A body of up to this size is copied, because it would otherwise keep one of the runtime's buffers,
-/// which are larger, while the handler runs.
+/// A body of up to this size is copied, because it would otherwise keep one of the runtime's
+/// buffers, which are larger, while the handler runs.
 const COPIED: u64 = 4 << 10;
 
 /// What connections share.

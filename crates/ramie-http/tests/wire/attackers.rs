@@ -22,7 +22,9 @@ use super::{client::Client, rig::Rig};
 
 const GOOD: usize = 50;
 /// How often each good client asks.
-const ASKED: usize = 40;
+const ASKED: usize = 100;
+/// How long an attacker pauses between two bytes.
+const PAUSE: Duration = Duration::from_millis(400);
 /// The larger of the bodies, which fits into no buffer of the kernel.
 const LARGE: usize = 16 << 20;
 
@@ -42,7 +44,10 @@ fn slow_body(rig: &Rig, is_over: &AtomicBool) {
 fn trickle(rig: &Rig, begin: &str, is_over: &AtomicBool) {
     let mut client = rig.connect();
     client.send(begin);
-    client.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    // Otherwise all attackers would send at the same time.
+    let port = client.stream.local_addr().unwrap().port();
+    let pause = PAUSE + Duration::from_millis(u64::from(port % 200));
+    client.stream.set_read_timeout(Some(pause)).unwrap();
     // The pause of an attacker is its read timeout, which ends early when the server ends it.
     while !is_over.load(Ordering::Relaxed) {
         client.send("x");
@@ -58,10 +63,12 @@ fn trickle(rig: &Rig, begin: &str, is_over: &AtomicBool) {
 /// Asks for much, and reads nothing.
 fn slow_read(rig: &Rig, is_over: &AtomicBool) {
     let mut client = rig.connect();
+    // With a small window, the server's kernel takes less of the response, too.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 4096).unwrap();
     client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     // The server resets the connection. Until then, there is no error to be seen.
     while !is_over.load(Ordering::Relaxed) && client.stream.take_error().unwrap().is_none() {
-        thread::park_timeout(Duration::from_millis(50));
+        thread::park_timeout(PAUSE);
     }
 }
 
@@ -76,14 +83,9 @@ fn router() -> Router {
     })
 }
 
-/// Limits that end an attacker within a second.
-fn limits() -> Limits {
-    Limits {
-        head_timeout: Duration::from_millis(700),
-        body_grace: Duration::from_millis(700),
-        write_timeout: Duration::from_millis(700),
-        ..Limits::default()
-    }
+/// Limits that end an attacker after this time.
+fn limits(time: Duration) -> Limits {
+    Limits { head_timeout: time, body_grace: time, write_timeout: time, ..Limits::default() }
 }
 
 fn good_request(client: &mut Client) -> Duration {
@@ -122,7 +124,7 @@ struct Observed {
 
 /// Lets `count` attackers loose; each begins again when the server has ended it.
 fn observe(name: &str, attack: Attack, count: usize) -> Observed {
-    let rig = Rig::start(router(), limits());
+    let rig = Rig::start(router(), limits(Duration::from_secs(4)));
     let mut measured = [(); 3].map(|()| percentile_of_good_clients(&rig));
     measured.sort_unstable();
     let quiet = measured[1];
@@ -141,6 +143,11 @@ fn observe(name: &str, attack: Attack, count: usize) -> Observed {
         while rig.handle.connections() < count * 9 / 10 {
             thread::yield_now();
         }
+        // That all begin at once is a load of its own, which every client causes.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(1) {
+            percentile_of_good_clients(&rig);
+        }
         let attacked = percentile_of_good_clients(&rig);
         let grown = resident().saturating_sub(before);
         is_over.store(true, Ordering::Relaxed);
@@ -152,7 +159,7 @@ fn observe(name: &str, attack: Attack, count: usize) -> Observed {
 
 /// Lets each of `count` attackers work until the server ends it, and expects that it does.
 fn end_all(attack: Attack, count: usize) {
-    let rig = Rig::start(router(), limits());
+    let rig = Rig::start(router(), limits(Duration::from_millis(700)));
     let never = AtomicBool::new(false);
     let begin = Instant::now();
     thread::scope(|scope| {

@@ -78,7 +78,8 @@ const REQUESTS: [&str; 24] = [
     "GET /?x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n0\r\nX: y\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+     3;x=\"y\"\r\nabc\r\n0\r\nX: y\r\n\r\n",
     "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "\r\n\r\n\r\n",

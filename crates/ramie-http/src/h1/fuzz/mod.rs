@@ -2,8 +2,8 @@
 //! must hold for any input.
 //!
 //! `cargo test -p ramie-http --lib fuzz` runs each target for two seconds, and
-//! `cargo test --release -p ramie-http --lib fuzz -- --ignored` for ten minutes. `FUZZ_SECONDS` sets
-//! the time, and `FUZZ_SEED` repeats a run. A failure prints its input; add it to the corpus.
+//! `cargo test --release -p ramie-http --lib fuzz -- --ignored` for ten minutes. `FUZZ_SECONDS`
+//! sets the time, and `FUZZ_SEED` repeats a run. A failure prints its input; add it to the corpus.
 
 mod random;
 mod reference;
