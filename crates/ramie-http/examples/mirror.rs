@@ -2,8 +2,8 @@
 //! `cargo run -p ramie-http --example mirror -- 127.0.0.1:8080`.
 //!
 //! `/` answers with the body of the request, `/refuse` without reading it, `/chunks` in chunks with
-//! a trailer,
-//! `/close` with a close, and `/head` with the method, the path and the query of the request.
+//! a trailer, `/close` with a close, and `/head` with the method, the path and the query of the
+//! request.
 
 use std::{io, io::Write};
 

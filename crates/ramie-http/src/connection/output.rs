@@ -39,7 +39,10 @@ impl<'a> Output<'a> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        self.send(|stream, buffer| stream.write_all(buffer))
+        let presence = self.presence;
+        self.send(|stream, buffer| {
+            stream.write_pieces(buffer, &mut || presence.enter(Phase::Write))
+        })
     }
 
     /// Lets the client notice that the body which ends with the connection is incomplete.
@@ -53,7 +56,10 @@ impl<'a> Output<'a> {
 
     /// Sends what there is, then `bytes`, without copying them.
     pub(super) fn send_with(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.send(|stream, buffer| stream.write_both(buffer, bytes))
+        let presence = self.presence;
+        self.send(|stream, buffer| {
+            stream.write_both(buffer, bytes, &mut || presence.enter(Phase::Write))
+        })
     }
 
     fn send(&mut self, send: impl FnOnce(&Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {

@@ -80,16 +80,46 @@ impl Stream {
         }
     }
 
-    /// Writes both parts, by one system call if the kernel takes them at once.
-    pub(crate) fn write_both(&self, head: &[u8], body: &[u8]) -> io::Result<()> {
+    /// Writes all, and calls `progressed` each time that the client has made room for a part: its
+    /// time counts for each wait, however long the whole takes.
+    pub(crate) fn write_pieces(
+        &self,
+        mut bytes: &[u8],
+        progressed: &mut dyn FnMut(),
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if !bytes.is_empty() {
+                progressed();
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`write_pieces`](Self::write_pieces) for two parts, by one system call if the kernel takes
+    /// them at once.
+    pub(crate) fn write_both(
+        &self,
+        head: &[u8],
+        body: &[u8],
+        progressed: &mut dyn FnMut(),
+    ) -> io::Result<()> {
         let parts = [IoSlice::new(head), IoSlice::new(body)];
         let written = self.write_vectored(&parts)?;
         match written.checked_sub(head.len()) {
             None => {
-                self.write_all(&head[written..])?;
-                self.write_all(body)
+                self.write_pieces(&head[written..], progressed)?;
+                self.write_pieces(body, progressed)
             }
-            Some(of_body) => self.write_all(&body[of_body..]),
+            Some(of_body) => {
+                progressed();
+                self.write_pieces(&body[of_body..], progressed)
+            }
         }
     }
 

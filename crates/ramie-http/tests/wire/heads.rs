@@ -1,10 +1,12 @@
 //! Heads of requests: lines, fields, hosts, versions, methods and targets.
 
-use ramie_http::{Limits, Request, Router, get};
+use std::io::{Read, Write};
+
+use ramie_http::{Limits, Request, Router, Server, get};
 
 use super::{
     client::statuses,
-    rig::{Rig, seeing},
+    rig::{Rig, Seen, seeing},
 };
 
 const BEHIND: &str = "GET /behind HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -203,6 +205,34 @@ fn each_form_of_a_target_is_served() {
 #[test]
 fn https_over_a_plain_stream_is_misdirected() {
     refused(b"GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 421);
+}
+
+/// A proxy of this machine may have decrypted what comes by a Unix socket.
+#[test]
+fn https_over_a_unix_socket_is_served() {
+    let path = std::env::temp_dir().join(format!("ramie-http-wire-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let (sender, started) = std::sync::mpsc::channel();
+    let bound = path.clone();
+    let server = std::thread::spawn(move || {
+        ramie::run(|| {
+            let listener = ramie::os::unix::net::UnixListener::bind(bound).unwrap();
+            let server = Server::on_unix(listener).tolerates_half_close();
+            sender.send(server.handle()).unwrap();
+            server.serve(Seen::default().router()).unwrap();
+        });
+    });
+    let handle = started.recv().unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let request = "GET https://a/ HTTP/1.1\r\nHost: b\r\n\r\n";
+    stream.write_all([request, "nonsense\r\n\r\n", request].concat().as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(statuses, ["200", "400"], "{answers}");
+    handle.stop();
+    server.join().unwrap();
+    std::fs::remove_file(path).unwrap();
 }
 
 /// RFC 9112, section 3.2.2: the field Host is ignored if the target has a host.

@@ -122,6 +122,21 @@ fn a_response_that_has_begun_is_sent_to_its_end() {
     rig.join();
 }
 
+/// The server waits for the rest of a body that nobody reads as long as it always does; the grace
+/// ends that, too.
+#[test]
+fn the_rest_of_a_body_does_not_outlast_the_grace() {
+    let grace = |server: ramie_http::Server| server.grace(Duration::from_millis(50));
+    let rig = Rig::start_with(Router::new().fallback(|| "unread"), Limits::default(), grace);
+    let mut client = rig.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    assert_eq!(client.answer().text(), "unread");
+    rig.handle.stop();
+    let lost = client.try_answer(false);
+    assert!(matches!(lost, Err(Lost::Closed | Lost::Reset)), "{lost:?}");
+    rig.join();
+}
+
 /// Requests that take longer than the grace are cancelled, and their connections closed.
 #[test]
 fn what_takes_longer_than_the_grace_is_cut() {

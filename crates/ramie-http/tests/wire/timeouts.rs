@@ -172,6 +172,27 @@ fn a_refused_client_that_sends_on_is_left() {
     }
 }
 
+/// The limit on a write is one on a pause, not on the time that a large response takes.
+#[test]
+fn a_client_that_reads_steadily_gets_a_large_response() {
+    const BODY: usize = 64 << 20;
+    let clock = ManualClock::new();
+    let runtime = Runtime::builder().workers(1).clock(clock.clone());
+    let router = Router::new().fallback(|| vec![b'x'; BODY]);
+    let limits = Limits { write_timeout: 4 * SECOND, ..limits() };
+    let rig = Rig::start_on(runtime, router, limits, |server| server);
+    let mut client = rig.connect();
+    client.send(GET);
+    let mut piece = vec![0; 1 << 20];
+    for megabyte in 0..BODY >> 20 {
+        let read = client.stream.read_exact(&mut piece);
+        assert!(read.is_ok(), "{read:?} behind {megabyte} MiB");
+        clock.advance(TICK);
+        // The server looks at its connections once, however far the clock has gone meanwhile.
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
 /// While the handler works, no limit of the wire ends its request.
 #[test]
 fn limits_of_the_wire_do_not_end_a_handler() {
