@@ -33,10 +33,9 @@ pub(crate) enum Afterwards {
 }
 
 /// Fields that the connection writes itself, so those of a handler are left out.
-fn is_own(name: &HeaderName, framing: ResponseFraming, after: Afterwards) -> bool {
+fn is_own(name: &HeaderName, framing: ResponseFraming) -> bool {
     match *name {
-        header::CONNECTION => after != Afterwards::Upgrade,
-        header::TRANSFER_ENCODING => true,
+        header::CONNECTION | header::TRANSFER_ENCODING => true,
         header::CONTENT_LENGTH => framing != ResponseFraming::Stated,
         _ => name.as_str() == "keep-alive",
     }
@@ -51,11 +50,12 @@ pub(crate) fn append(
     after: Afterwards,
 ) {
     append_status(out, status);
-    let mut has_date = false;
+    let (mut has_date, mut has_upgrade) = (false, false);
     for (name, value) in headers {
-        if is_own(name, framing, after) {
+        if is_own(name, framing) {
             continue;
         }
+        has_upgrade |= name == header::UPGRADE;
         has_date |= name == header::DATE;
         append_field(out, name.as_str().as_bytes(), value.as_bytes());
     }
@@ -73,10 +73,14 @@ pub(crate) fn append(
         ResponseFraming::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         ResponseFraming::None | ResponseFraming::Stated | ResponseFraming::UntilClose => {}
     }
-    out.extend_from_slice(match after {
-        Afterwards::Stay | Afterwards::Upgrade => b"\r\n",
-        Afterwards::StayOfHttp10 => b"connection: keep-alive\r\n\r\n",
-        Afterwards::Close => b"connection: close\r\n\r\n",
+    // An Upgrade, as in 426, must be an option of the connection, too (RFC 9110, section 7.8).
+    out.extend_from_slice(match (after, has_upgrade) {
+        (Afterwards::Stay, false) => b"\r\n",
+        (Afterwards::Stay, true) | (Afterwards::Upgrade, _) => b"connection: upgrade\r\n\r\n",
+        (Afterwards::StayOfHttp10, false) => b"connection: keep-alive\r\n\r\n",
+        (Afterwards::StayOfHttp10, true) => b"connection: keep-alive, upgrade\r\n\r\n",
+        (Afterwards::Close, false) => b"connection: close\r\n\r\n",
+        (Afterwards::Close, true) => b"connection: close, upgrade\r\n\r\n",
     });
 }
 

@@ -101,8 +101,8 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`write_pieces`](Self::write_pieces) for two parts, by one system call if the kernel takes
-    /// them at once.
+    /// As [`write_pieces`](Self::write_pieces) for two parts, by one system call if the kernel
+    /// takes them at once.
     pub(crate) fn write_both(
         &self,
         head: &[u8],

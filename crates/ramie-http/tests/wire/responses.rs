@@ -28,6 +28,10 @@ fn respond(request: Request) -> Response {
             Ok(())
         })
         .into_response(),
+        "/upgrade" => {
+            let fields = [("upgrade", "x"), ("connection", "upgrade")];
+            (StatusCode::UPGRADE_REQUIRED, fields, ()).into_response()
+        }
         "/own" => {
             let fields = [
                 ("content-length", "7"),
@@ -100,6 +104,21 @@ fn statuses_without_content_have_no_body() {
         let answer = ask(&mut client, &format!("{method} /205"));
         assert_eq!((answer.status, answer.field("content-length")), (205, Some("0")));
         assert_eq!(ask(&mut client, "GET /text").text(), "hello");
+    }
+}
+
+#[test]
+fn an_upgrade_is_an_option_of_the_connection() {
+    let rig = start();
+    for (version, option, answered) in [
+        ("1.1", "", "upgrade"),
+        ("1.1", "Connection: close\r\n", "close, upgrade"),
+        ("1.0", "Connection: keep-alive\r\n", "keep-alive, upgrade"),
+    ] {
+        let request = format!("GET /upgrade HTTP/{version}\r\nHost: a\r\n{option}\r\n");
+        let answers = rig.exchange_and_end(request);
+        assert_eq!(answers[0].field("connection"), Some(answered));
+        assert_eq!(answers[0].field("upgrade"), Some("x"));
     }
 }
 

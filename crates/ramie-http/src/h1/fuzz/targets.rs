@@ -79,9 +79,9 @@ fn assert_parts_are_of(head: &Head, bytes: &[u8]) {
 }
 
 /// Data and the number of bytes up to the end of the body, none if it has not ended.
-type Decoded = Option<(Vec<u8>, usize)>;
+type DecodedChunks = Option<(Vec<u8>, usize)>;
 
-fn decode(pieces: &[&[u8]], most: usize) -> Result<Decoded, Refusal> {
+fn decode(pieces: &[&[u8]], most: usize) -> Result<DecodedChunks, Refusal> {
     let mut decoder = ChunkedDecoder::new(1000);
     let (mut data, mut used) = (Vec::new(), 0);
     for piece in pieces {
