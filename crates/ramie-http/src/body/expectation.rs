@@ -10,12 +10,14 @@
 //! *The race to fear*: a strand reads the body while the connection begins the response, so that
 //! 100 comes within it. The state is behind a lock that is held while 100 is written.
 
-use std::io;
+use std::{io, time::Duration};
 
 use ramie::sync::{Mutex, PoisonError};
 
 use crate::io::Stream;
 
+/// How long the client may leave no room for `100 Continue`.
+const PATIENCE: Duration = Duration::from_secs(10);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Whether the client of one request still waits for `100 Continue`.
@@ -31,7 +33,12 @@ impl Expectation {
     /// Sends `100 Continue` if the client still waits for it.
     pub(super) fn fulfil(&self, stream: &Stream) -> io::Result<()> {
         let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut *is_open) { stream.write_all(CONTINUE) } else { Ok(()) }
+        if !std::mem::take(&mut *is_open) {
+            return Ok(());
+        }
+        // It waits only for a client that takes no responses, and then also stops others that need
+        // the lock.
+        ramie::cancel::try_with_timeout(PATIENCE, || stream.write_all(CONTINUE))
     }
 
     /// Does not send it from now on. Returns whether the client still waits.

@@ -260,7 +260,6 @@ impl<P: Presence> Http1<'_, P> {
 
     fn answer(&mut self, head: Box<Head>) -> io::Result<Step> {
         let limits = &self.service.limits;
-        self.presence.enter(Phase::Handler);
         self.served += 1;
         let asked = Asked {
             is_head: head.method == Method::HEAD,
@@ -272,6 +271,8 @@ impl<P: Presence> Http1<'_, P> {
         let wants_upgrade = head.wants_upgrade;
         let (body, lent) = self.lend_body(&head)?;
         let request = Request::received(Parts::received(head, self.peer), body);
+        // Behind `lend_body`, which may send responses and so leave the phase.
+        self.presence.enter(Phase::Handler);
         let step = self.answer_request(request, wants_upgrade, lent.as_ref(), asked);
         if let Some(lent) = lent
             && !matches!(step, Ok(Step::NextRequest))

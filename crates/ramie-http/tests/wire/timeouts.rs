@@ -143,6 +143,29 @@ fn a_handler_that_is_late_is_503() {
     assert!(answers[0].closes());
 }
 
+/// The response to the first request is sent when the second one is about to be handled, which
+/// does not give its handler more time.
+#[test]
+fn a_handler_is_late_behind_a_response_that_was_sent_before() {
+    let (sender, begun) = mpsc::channel();
+    let handler = move |request: Request| {
+        if request.path() == "/late" {
+            sender.send(()).unwrap();
+            ramie::fiber::sleep(Duration::from_secs(1000));
+        }
+        "done"
+    };
+    let (rig, clock) = start(Router::new().fallback(handler));
+    let mut client = idle(&rig);
+    client.send(GET.to_owned() + "POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(client.answer().status, 200);
+    begun.recv().unwrap();
+    let steps = steps_until_news(&client, &clock, TICK);
+    assert!((80..=83).contains(&steps), "{steps}");
+    assert_eq!(client.answer().status, 503);
+    client.expect_close();
+}
+
 /// A client that has its response and sends the rest of its request slowly is left.
 #[test]
 fn the_rest_of_a_body_has_the_pace_of_a_body() {
