@@ -177,6 +177,6 @@ macro_rules! targets {
 targets! {
     "head" check_head any_head_is_a_head_or_refused any_head_for_long,
     "chunked" check_chunks any_chunks_are_decoded_or_refused any_chunks_for_long,
-    "target" check_target any_target_is_a_uri_or_refused any_target_for_long,
+    "targets" check_target any_target_is_a_uri_or_refused any_target_for_long,
     "value" check_value any_value_has_one_reading any_value_for_long,
 }
