@@ -13,12 +13,15 @@ pub use writer::BodyWriter;
 use std::{
     fmt,
     io::{self, Read},
+    ops::Range,
 };
 
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
+use ramie::fs::File;
 
 use self::writer::Collected;
+use crate::io::FileRange;
 
 /// The body of a request or a response.
 ///
@@ -26,8 +29,8 @@ use self::writer::Collected;
 /// response to the request is sent.
 ///
 /// The body of a response is made of bytes or text, which are sent with a `Content-Length`; of a
-/// [`Read`] ([`Body::from_read`], [`Body::from_sized`]); or of a closure that writes
-/// ([`Body::from_writer`]). If the length is not known, the body is sent in chunks.
+/// [`Read`] ([`Body::from_read`], [`Body::from_sized`]); of a part of a file ([`Body::from_file`]); or
+/// of a closure that writes ([`Body::from_writer`]). If the length is not known, the body is sent in chunks.
 ///
 /// # Examples
 /// ```
@@ -60,6 +63,7 @@ pub(crate) enum BodyKind {
         length: Option<u64>,
     },
     Write(WriteBody),
+    File(FileRange),
     Incoming(Incoming),
 }
 
@@ -78,6 +82,27 @@ impl Body {
     /// the client notices.
     pub fn from_sized(reader: impl Read + Send + 'static, length: u64) -> Self {
         Body(BodyKind::Read { reader: Box::new(reader), length: Some(length) })
+    }
+
+    /// A part of a file, which the kernel sends without copying it through the program. If the file
+    /// ends earlier, the connection is closed, so that the client notices; if the file grows, the
+    /// client gets the part that was announced. The position of the file is neither used nor moved.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::fs::File;
+    /// use ramie_http::Body;
+    /// # let path = std::env::temp_dir().join(format!("ramie-http-doc-{}", std::process::id()));
+    /// # std::fs::write(&path, "hello, world")?;
+    ///
+    /// let body = Body::from_file(File::open(&path)?, 7..12);
+    /// assert_eq!(body.length(), Some(5));
+    /// assert_eq!(body.into_bytes(100)?, "world");
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn from_file(file: File, range: Range<u64>) -> Self {
+        Body(BodyKind::File(FileRange::new(file, range)))
     }
 
     /// The bytes that a closure writes; sent in chunks. The closure runs on the fiber of the
@@ -100,6 +125,7 @@ impl Body {
             BodyKind::Full(bytes) => Some(bytes.len() as u64),
             BodyKind::Read { length, .. } => *length,
             BodyKind::Write(_) => None,
+            BodyKind::File(part) => Some(part.left()),
             BodyKind::Incoming(incoming) => incoming.length(),
         }
     }
@@ -189,6 +215,7 @@ impl Read for Body {
                 io::ErrorKind::Unsupported,
                 "a body of a closure is written and cannot be read; use Body::into_bytes",
             )),
+            BodyKind::File(part) => part.read(buf),
             BodyKind::Incoming(incoming) => incoming.read(buf),
         }
     }

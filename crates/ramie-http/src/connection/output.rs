@@ -3,7 +3,7 @@
 use std::{io, mem};
 
 use super::presence::{Phase, Presence};
-use crate::io::{Stream, spare};
+use crate::io::{FileRange, Stream, spare};
 
 /// Output of this size is sent, though more is to come.
 const LARGE: usize = 32 << 10;
@@ -69,5 +69,10 @@ impl<'a> Output<'a> {
         spare::put(buffer);
         self.presence.enter(Phase::Stream);
         sent
+    }
+
+    /// Sends what there is, then a part of a file.
+    pub(super) fn send_file(&mut self, part: FileRange) -> io::Result<()> {
+        self.send(|stream, buffer| part.send(stream, buffer))
     }
 }

@@ -142,6 +142,11 @@ fn send_streamed(
         BodyKind::Read { mut reader, length } => {
             without_panic(|| send_read(output, &mut *reader, length, framing))
         }
+        BodyKind::File(part) if part.left() <= COPIED as u64 => {
+            part.append_to(output.buffer())?;
+            output.flush_if_large()
+        }
+        BodyKind::File(part) => output.send_file(part),
         BodyKind::Incoming(incoming) => {
             let length = incoming.length();
             send_read(output, &mut { incoming }, length, framing)

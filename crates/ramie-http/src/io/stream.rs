@@ -123,6 +123,22 @@ impl Stream {
         }
     }
 
+    /// The socket, if the kernel may write to it for the stream; none if the bytes must be changed
+    /// on their way.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Stream::Tcp(stream) => Some(stream.as_fd()),
+            Stream::Unix(stream) => Some(stream.as_fd()),
+        }
+    }
+
+    pub(crate) fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        match self {
+            Stream::Tcp(stream) => stream.write_timeout(),
+            Stream::Unix(stream) => stream.write_timeout(),
+        }
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),

@@ -1,0 +1,191 @@
+//! A part of a file, which the kernel sends without copying it through the program.
+//!
+//! sendfile(2) waits in two cases: for the disk, if the file is not in the page cache, and for the
+//! client, if the socket is full. Both would block the worker, so
+//! - the beginning, the end and some bytes in between are looked for in the cache
+//!   ([`is_cached`]); if one is missing, the part is sent on the blocking pool;
+//! - a part is sent only when the socket has room for it: a socket that is ready to be written has a
+//!   third of its send buffer free.
+//!
+//! The kernel may take pages away after the look, and may refuse room when all sockets of the
+//! machine have used up their memory. The first costs a wait for the disk. The second is limited by
+//! a time-out of the socket ([`LONGEST_BLOCK`]), which no other write of Ramie notices, because
+//! those refuse to wait in the kernel.
+
+use std::{
+    io::{self, IoSliceMut},
+    ops::Range,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
+    time::{Duration, Instant},
+};
+
+use ramie::{cancel, fiber, fs::File, ring};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::{Errno, ReadWriteFlags},
+    net::{
+        SendFlags,
+        sockopt::{self, Timeout},
+    },
+};
+
+use super::Stream;
+
+/// The most that one call sends, so that other fibers of the worker run in between.
+const LARGEST_PART: usize = 512 << 10;
+/// The distance of the bytes that are looked for in the page cache: the kernel reads ahead by 128
+/// KiB.
+const PROBE_DISTANCE: usize = 128 << 10;
+/// The size of reads for streams to which the kernel cannot send files.
+const PIECE: usize = 64 << 10;
+/// How long a call of sendfile may wait for room that was there before.
+const LONGEST_BLOCK: Duration = Duration::from_millis(1);
+/// The pause after a call that has found no room, though there was some.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A part of a file.
+pub(crate) struct FileRange {
+    file: File,
+    at: u64,
+    left: u64,
+}
+
+impl FileRange {
+    pub(crate) fn new(file: File, range: Range<u64>) -> Self {
+        FileRange { file, at: range.start, left: range.end.saturating_sub(range.start) }
+    }
+
+    /// The number of bytes that were not read or sent yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let most = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self.file.read_at(&mut buf[..most], self.at)?;
+        self.advance(read)?;
+        Ok(read)
+    }
+
+    /// Reads the whole part.
+    pub(crate) fn append_to(mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let start = bytes.len();
+        bytes.resize(start + usize::try_from(self.left).unwrap_or(usize::MAX), 0);
+        let mut end = start;
+        while self.left > 0 {
+            end += self.read(&mut bytes[end..])?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, count: usize) -> io::Result<()> {
+        if count == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file of a response has fewer bytes than were announced",
+            ));
+        }
+        self.at += count as u64;
+        self.left -= count as u64;
+        Ok(())
+    }
+
+    /// Sends `head`, then the whole part.
+    pub(crate) fn send(mut self, stream: &Stream, head: &[u8]) -> io::Result<()> {
+        let Some(socket) = stream.socket() else {
+            stream.write_all(head)?;
+            return self.send_by_reads(stream);
+        };
+        send_head(stream, socket, head)?;
+        sockopt::set_socket_timeout(socket, Timeout::Send, Some(LONGEST_BLOCK))?;
+        let timeout = stream.write_timeout()?;
+        let mut last_progress = Instant::now();
+        while self.left > 0 {
+            wait_for_room(socket, timeout)?;
+            let room = sockopt::socket_send_buffer_size(socket)? / 4;
+            let most = room.clamp(1, LARGEST_PART);
+            match self.send_part(socket, most) {
+                Ok(sent) => {
+                    self.advance(sent)?;
+                    last_progress = Instant::now();
+                }
+                Err(Errno::AGAIN) if timeout.is_none_or(|most| last_progress.elapsed() < most) => {
+                    fiber::sleep(PAUSE);
+                    cancel::check_cancelled()?;
+                }
+                Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    return self.send_by_reads(stream);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+            if self.left > 0 {
+                fiber::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends up to `most` bytes, for which there is room.
+    fn send_part(&self, socket: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+        let length = most.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let send = || {
+            let mut at = self.at;
+            rustix::io::retry_on_intr(|| {
+                rustix::fs::sendfile(socket, &self.file, Some(&mut at), length)
+            })
+        };
+        if is_cached(self.file.as_fd(), self.at, length) { send() } else { ramie::blocking(send) }
+    }
+
+    #[inline(never)]
+    fn send_by_reads(mut self, stream: &Stream) -> io::Result<()> {
+        let mut piece = vec![0; PIECE];
+        while self.left > 0 {
+            let read = self.read(&mut piece)?;
+            stream.write_all(&piece[..read])?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends the head, which the kernel is to put into one packet with the bytes that follow.
+fn send_head(stream: &Stream, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result<()> {
+    let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match rustix::net::send(socket, head, flags) {
+        Ok(sent) => stream.write_all(&head[sent..]),
+        Err(Errno::AGAIN | Errno::INTR) => stream.write_all(head),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Waits until at least a third of the socket's buffer is free.
+fn wait_for_room(socket: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
+    let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+    if rustix::event::poll(&mut asked, Some(&Timespec::default())) == Ok(1) {
+        return Ok(cancel::check_cancelled()?);
+    }
+    let wait = || ring::poll(socket, PollFlags::OUT).map(drop);
+    match timeout {
+        None => wait(),
+        Some(timeout) => cancel::try_with_timeout(timeout, wait),
+    }
+}
+
+/// Whether the part is in the page cache, judged by a byte of each [`PROBE_DISTANCE`] and the last.
+/// Also if the file ends inside of the part, because then nothing has to be read from a disk.
+fn is_cached(file: BorrowedFd<'_>, at: u64, length: usize) -> bool {
+    let places = (0..length).step_by(PROBE_DISTANCE).chain([length.saturating_sub(1)]);
+    places.into_iter().all(|place| {
+        let mut byte = [0];
+        let mut bufs = [IoSliceMut::new(&mut byte)];
+        let flags = ReadWriteFlags::NOWAIT;
+        rustix::io::preadv2(file, &mut bufs, at + place as u64, flags).is_ok()
+    })
+}

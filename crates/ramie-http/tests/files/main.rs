@@ -1,0 +1,4 @@
+//! Files over sockets: bodies of files, the handler for directories, conditional requests.
+
+mod body;
+mod support;
