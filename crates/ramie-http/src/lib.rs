@@ -32,8 +32,11 @@
 #![deny(unsafe_code)]
 
 mod body;
+mod coding;
+pub mod conditional;
 mod connection;
 pub mod extract;
+mod files;
 mod h1;
 mod handler;
 mod io;
@@ -46,6 +49,7 @@ mod server;
 
 pub use body::{Body, BodyError, BodyWriter};
 pub use connection::{Upgrade, Upgraded};
+pub use files::{ByPath, Files};
 pub use handler::{ByParts, ByRequest, Handler};
 #[doc(no_inline)]
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};

@@ -26,7 +26,8 @@ fn parts_of_a_file_arrive_as_they_are() {
     for range in ranges {
         let (start, end) = (range.start as u64, range.end as u64);
         let path = path.clone();
-        let handler = move || File::open(&path).map(|file| Body::from_file(file, start..end)).unwrap();
+        let handler =
+            move || File::open(&path).map(|file| Body::from_file(file, start..end)).unwrap();
         let router = Router::new().route("/", on_get(handler));
         let reply = serve(router, |address| get(address, "/", ""));
         assert_eq!(reply.status, 200);

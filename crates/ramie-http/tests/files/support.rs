@@ -17,8 +17,8 @@ impl Folder {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir()
-            .join(format!("ramie-http-files-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("ramie-http-files-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
