@@ -4,8 +4,8 @@
 //! client, if the socket is full. Both would block the worker, so
 //! - the beginning, the end and some bytes in between are looked for in the cache
 //!   ([`is_cached`]); if one is missing, the part is sent on the blocking pool;
-//! - a part is sent only when the socket has room for it: a socket that is ready to be written has a
-//!   third of its send buffer free.
+//! - a part is sent only when the socket has room for it: nearly nothing is queued in its send
+//!   buffer, or it is ready to be written, so that a third of the buffer is free.
 //!
 //! The kernel may take pages away after the look, and may refuse room when all sockets of the
 //! machine have used up their memory. The first costs a wait for the disk. The second is limited by
@@ -32,13 +32,14 @@ use rustix::{
     },
 };
 
-use super::Stream;
+use super::{Stream, send_queue::bytes_to_send};
 
 /// The most that one call sends, so that other fibers of the worker run in between.
-const LARGEST_PART: usize = 512 << 10;
-/// The distance of the bytes that are looked for in the page cache: the kernel reads ahead by 128
-/// KiB.
-const PROBE_DISTANCE: usize = 128 << 10;
+const LARGEST_PART: usize = 1 << 20;
+/// Such a send buffer has the head of the response only.
+const NEARLY_NOTHING: usize = 4 << 10;
+/// The distance of the bytes that are looked for in the page cache.
+const PROBE_DISTANCE: usize = 256 << 10;
 /// The size of reads for streams to which the kernel cannot send files.
 const PIECE: usize = 64 << 10;
 /// How long a call of sendfile may wait for room that was there before.
@@ -107,10 +108,8 @@ impl FileRange {
         let timeout = stream.write_timeout()?;
         let mut last_progress = Instant::now();
         while self.left > 0 {
-            wait_for_room(socket, timeout)?;
-            let room = sockopt::socket_send_buffer_size(socket)? / 4;
-            let most = room.clamp(1, LARGEST_PART);
-            match self.send_part(socket, most) {
+            let room = wait_for_room(socket, timeout)?;
+            match self.send_part(socket, room.clamp(1, LARGEST_PART)) {
                 Ok(sent) => {
                     self.advance(sent)?;
                     last_progress = Instant::now();
@@ -165,17 +164,23 @@ fn send_head(stream: &Stream, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result
     }
 }
 
-/// Waits until at least a third of the socket's buffer is free.
-fn wait_for_room(socket: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
+/// Waits until the socket has room, and returns for how many bytes. The buffer counts the memory of
+/// packets, which is more than their bytes, so not all of the free part can be filled.
+fn wait_for_room(socket: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<usize> {
+    cancel::check_cancelled()?;
+    let buffer = sockopt::socket_send_buffer_size(socket)?;
+    if bytes_to_send(socket).is_some_and(|queued| queued <= NEARLY_NOTHING) {
+        return Ok(buffer / 2);
+    }
     let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
-    if rustix::event::poll(&mut asked, Some(&Timespec::default())) == Ok(1) {
-        return Ok(cancel::check_cancelled()?);
+    if rustix::event::poll(&mut asked, Some(&Timespec::default())) != Ok(1) {
+        let wait = || ring::poll(socket, PollFlags::OUT).map(drop);
+        match timeout {
+            None => wait(),
+            Some(timeout) => cancel::try_with_timeout(timeout, wait),
+        }?;
     }
-    let wait = || ring::poll(socket, PollFlags::OUT).map(drop);
-    match timeout {
-        None => wait(),
-        Some(timeout) => cancel::try_with_timeout(timeout, wait),
-    }
+    Ok(buffer / 4)
 }
 
 /// Whether the part is in the page cache, judged by a byte of each [`PROBE_DISTANCE`] and the last.

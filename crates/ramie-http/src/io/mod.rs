@@ -3,6 +3,7 @@
 mod file_range;
 mod input;
 mod receiver;
+mod send_queue;
 pub(crate) mod spare;
 mod stream;
 
