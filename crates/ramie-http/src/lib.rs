@@ -33,6 +33,8 @@
 
 mod body;
 mod coding;
+#[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]
+mod compression;
 pub mod conditional;
 mod connection;
 pub mod extract;
@@ -48,6 +50,8 @@ mod router;
 mod server;
 
 pub use body::{Body, BodyError, BodyWriter};
+#[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]
+pub use compression::{Compression, compress, decompress};
 pub use connection::{Upgrade, Upgraded};
 pub use files::{ByPath, Files};
 pub use handler::{ByParts, ByRequest, Handler};

@@ -34,7 +34,7 @@ impl ETag {
 
     /// A weak tag; none as for [`strong`](Self::strong).
     pub fn weak(text: &str) -> Option<Self> {
-        ETag::strong(text).map(|tag| ETag { is_weak: true, ..tag })
+        ETag::strong(text).map(ETag::weakened)
     }
 
     /// The strong tag of a version of a file. It assumes that a file that has changed has another
@@ -50,6 +50,11 @@ impl ETag {
         let value = value.trim_ascii();
         let (tag, rest) = take_tag(value)?;
         rest.is_empty().then_some(tag)
+    }
+
+    /// The weak tag of the same text.
+    pub fn weakened(self) -> Self {
+        ETag { is_weak: true, ..self }
     }
 
     /// Whether the tag is weak.
