@@ -204,7 +204,8 @@ mod tests {
                 format!("{};q={}.{:03}", coding.name(), weight / 1000, weight % 1000)
             };
             let value = Coding::ALL.map(element).join(",");
-            let found: Vec<_> = accepted(&value).best_first().map(|c| weights[c as usize]).collect();
+            let order = accepted(&value).best_first();
+            let found: Vec<_> = order.map(|coding| weights[coding as usize]).collect();
             prop_assert!(found.is_sorted_by(|one, other| one >= other));
             prop_assert_eq!(found.len(), weights.iter().filter(|weight| **weight > 0).count());
         }

@@ -29,8 +29,9 @@ use crate::io::FileRange;
 /// response to the request is sent.
 ///
 /// The body of a response is made of bytes or text, which are sent with a `Content-Length`; of a
-/// [`Read`] ([`Body::from_read`], [`Body::from_sized`]); of a part of a file ([`Body::from_file`]); or
-/// of a closure that writes ([`Body::from_writer`]). If the length is not known, the body is sent in chunks.
+/// [`Read`] ([`Body::from_read`], [`Body::from_sized`]); of a part of a file
+/// ([`Body::from_file`]); or of a closure that writes ([`Body::from_writer`]). If the length is not
+/// known, the body is sent in chunks.
 ///
 /// # Examples
 /// ```

@@ -18,8 +18,8 @@ use crate::{
 
 /// Decompresses the bodies of requests, up to `most` bytes each.
 ///
-/// A body in `gzip`, `br` or `zstd` is decompressed while it is read, if the feature is enabled; its
-/// headers Content-Encoding and Content-Length are removed. If it has more than `most` bytes, so
+/// A body in `gzip`, `br` or `zstd` is decompressed while it is read, if the feature is enabled;
+/// its headers Content-Encoding and Content-Length are removed. If it has more than `most` bytes, so
 /// that a small request cannot use up the memory, reads fail with [`BodyError::TooLarge`]; if it is
 /// malformed, with [`BodyError::Malformed`]. The limit of the server on the bytes that arrive holds
 /// besides. Requests in other codings, or in several, get 415, with the codings that are accepted.

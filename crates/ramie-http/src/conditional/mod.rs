@@ -25,11 +25,13 @@
 //!
 //! let answer = |request: &Request| {
 //!     let text = "hello, world";
-//!     let facts = Representation { etag: ETag::strong("v1"), ..Representation::of(text.len() as u64) };
+//!     let length = text.len() as u64;
+//!     let facts = Representation { etag: ETag::strong("v1"), ..Representation::of(length) };
 //!     conditional::respond(request, &facts, HeaderMap::new(), text)
 //! };
 //! let part = answer(&Request::get("/").with_header("range", "bytes=7-"));
-//! assert_eq!((part.status().as_u16(), &part.headers()["content-range"]), (206, &"bytes 7-11/12".parse().unwrap()));
+//! assert_eq!(part.status(), 206);
+//! assert_eq!(part.headers()["content-range"], "bytes 7-11/12");
 //! assert_eq!(part.into_body().into_bytes(100)?, "world");
 //! assert_eq!(answer(&Request::get("/").with_header("if-none-match", "\"v1\"")).status(), 304);
 //! # Ok::<(), std::io::Error>(())
@@ -93,8 +95,8 @@ pub enum Selection {
     NotSatisfiable,
 }
 
-/// Evaluates If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since, in the order of RFC
-/// 9110, section 13.2.2. `current` is none if the resource has no representation yet.
+/// Evaluates If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since, in the order of
+/// RFC 9110, section 13.2.2. `current` is none if the resource has no representation yet.
 pub fn preconditions(request: &Parts, current: Option<&Representation>) -> Precondition {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let tag = current.and_then(|facts| facts.etag.as_ref());
@@ -135,11 +137,7 @@ pub fn selection(request: &Parts, current: &Representation) -> Selection {
     if request.header("if-range").is_some() && !is_unchanged(request, current) {
         return Selection::Whole;
     }
-    match range::parse(range, current.length) {
-        range::Asked::Whole => Selection::Whole,
-        range::Asked::Parts(parts) => Selection::Parts(parts),
-        range::Asked::NotSatisfiable => Selection::NotSatisfiable,
-    }
+    range::parse(range, current.length)
 }
 
 /// Evaluates If-Range.

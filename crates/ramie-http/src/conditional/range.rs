@@ -2,20 +2,11 @@
 
 use std::ops::Range;
 
+use super::Selection;
+
 /// More ranges than this are answered by the whole, because many small parts are a known attack,
 /// and cost more than the whole.
 pub(super) const MOST_RANGES: usize = 16;
-
-/// The parts that a request asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// The field is invalid, of another unit, or asks for too much, so it does not count.
-    Whole,
-    /// In the order of the request; none of them overlap.
-    Parts(Vec<Range<u64>>),
-    /// All ranges lie behind the end.
-    NotSatisfiable,
-}
 
 /// One element of the list.
 #[derive(Clone, Copy)]
@@ -26,9 +17,11 @@ enum Spec {
     Last(u64),
 }
 
-/// Finds the parts of a representation of `length` bytes that the value of a field Range names.
-pub(super) fn parse(value: &[u8], length: u64) -> Asked {
-    let Some(list) = list_of_bytes(value) else { return Asked::Whole };
+/// Finds the parts of a representation of `length` bytes that the value of a field Range names, in
+/// the order of the field. A value that is invalid, of another unit, or asks for too much does not
+/// count.
+pub(super) fn parse(value: &[u8], length: u64) -> Selection {
+    let Some(list) = list_of_bytes(value) else { return Selection::Whole };
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut count = 0;
     for element in list.split(|byte| *byte == b',') {
@@ -38,20 +31,20 @@ pub(super) fn parse(value: &[u8], length: u64) -> Asked {
         }
         count += 1;
         let Some(spec) = parse_spec(element).filter(|_| count <= MOST_RANGES) else {
-            return Asked::Whole;
+            return Selection::Whole;
         };
         match spec.within(length) {
             // Nothing has no place that Content-Range could name.
-            Some(part) if part.is_empty() => return Asked::Whole,
-            Some(part) if parts.iter().any(|own| overlap(own, &part)) => return Asked::Whole,
+            Some(part) if part.is_empty() => return Selection::Whole,
+            Some(part) if parts.iter().any(|own| overlap(own, &part)) => return Selection::Whole,
             Some(part) => parts.push(part),
             None => {}
         }
     }
     match (count, parts.is_empty()) {
-        (0, _) => Asked::Whole,
-        (_, true) => Asked::NotSatisfiable,
-        (_, false) => Asked::Parts(parts),
+        (0, _) => Selection::Whole,
+        (_, true) => Selection::NotSatisfiable,
+        (_, false) => Selection::Parts(parts),
     }
 }
 
@@ -108,29 +101,30 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn parts<const N: usize>(value: &str, length: u64, expected: [Range<u64>; N]) {
-        assert_eq!(parse(value.as_bytes(), length), Asked::Parts(expected.to_vec()), "{value}");
+    fn parts<const N: usize>(value: &str, length: u64, expected: [(u64, u64); N]) {
+        let expected = expected.into_iter().map(|(start, end)| start..end).collect();
+        assert_eq!(parse(value.as_bytes(), length), Selection::Parts(expected), "{value}");
     }
 
     /// The examples of RFC 9110, section 14.1.2.
     #[test]
     fn ranges_name_parts() {
-        parts("bytes=0-499", 10_000, [0..500]);
-        parts("bytes=500-999", 10_000, [500..1000]);
-        parts("bytes=-500", 10_000, [9500..10_000]);
-        parts("bytes=9500-", 10_000, [9500..10_000]);
-        parts("bytes=0-0,-1", 10_000, [0..1, 9999..10_000]);
-        parts("bytes= 0-999, 4500-5499, -1000", 10_000, [0..1000, 4500..5500, 9000..10_000]);
-        parts("BYTES=1-1", 2, [1..2]);
-        parts("bytes=,0-0,,", 2, [0..1]);
+        parts("bytes=0-499", 10_000, [(0, 500)]);
+        parts("bytes=500-999", 10_000, [(500, 1000)]);
+        parts("bytes=-500", 10_000, [(9500, 10_000)]);
+        parts("bytes=9500-", 10_000, [(9500, 10_000)]);
+        parts("bytes=0-0,-1", 10_000, [(0, 1), (9999, 10_000)]);
+        parts("bytes= 0-999, 4500-5499, -1000", 10_000, [(0, 1000), (4500, 5500), (9000, 10_000)]);
+        parts("BYTES=1-1", 2, [(1, 2)]);
+        parts("bytes=,0-0,,", 2, [(0, 1)]);
     }
 
     #[test]
     fn ranges_end_with_the_representation() {
-        parts("bytes=5-99", 10, [5..10]);
-        parts("bytes=-99", 10, [0..10]);
-        parts("bytes=0-99999999999999999999999", 10, [0..10]);
-        parts("bytes=9-9,10-", 10, [9..10]);
+        parts("bytes=5-99", 10, [(5, 10)]);
+        parts("bytes=-99", 10, [(0, 10)]);
+        parts("bytes=0-99999999999999999999999", 10, [(0, 10)]);
+        parts("bytes=9-9,10-", 10, [(9, 10)]);
     }
 
     #[test]
@@ -142,9 +136,9 @@ mod tests {
             "bytes=11-, 12-",
             "bytes=99999999999999999999-",
         ] {
-            assert_eq!(parse(value.as_bytes(), 10), Asked::NotSatisfiable, "{value}");
+            assert_eq!(parse(value.as_bytes(), 10), Selection::NotSatisfiable, "{value}");
         }
-        assert_eq!(parse(b"bytes=0-", 0), Asked::NotSatisfiable);
+        assert_eq!(parse(b"bytes=0-", 0), Selection::NotSatisfiable);
     }
 
     #[test]
@@ -169,24 +163,27 @@ mod tests {
             "bytes=0-1, x",
             "bytes 0-1",
         ] {
-            assert_eq!(parse(value.as_bytes(), 10), Asked::Whole, "{value}");
+            assert_eq!(parse(value.as_bytes(), 10), Selection::Whole, "{value}");
         }
-        assert_eq!(parse(b"bytes=-5", 0), Asked::Whole);
+        assert_eq!(parse(b"bytes=-5", 0), Selection::Whole);
     }
 
     #[test]
     fn too_many_ranges_and_overlapping_ones_are_answered_by_the_whole() {
         for value in ["bytes=0-5,5-9", "bytes=0-,0-", "bytes=3-4,0-9", "bytes=-3,-2"] {
-            assert_eq!(parse(value.as_bytes(), 10), Asked::Whole, "{value}");
+            assert_eq!(parse(value.as_bytes(), 10), Selection::Whole, "{value}");
         }
         let many = |count: u64| {
             let list: Vec<_> = (0..count).map(|at| format!("{0}-{0}", at * 2)).collect();
             parse(format!("bytes={}", list.join(",")).as_bytes(), 10_000)
         };
-        assert!(
-            matches!(many(MOST_RANGES as u64), Asked::Parts(parts) if parts.len() == MOST_RANGES)
-        );
-        assert_eq!(many(MOST_RANGES as u64 + 1), Asked::Whole);
+        let most = many(MOST_RANGES as u64);
+        assert!(matches!(most, Selection::Parts(parts) if parts.len() == MOST_RANGES));
+        assert_eq!(many(MOST_RANGES as u64 + 1), Selection::Whole);
+    }
+
+    fn one_part(part: Range<u64>) -> Selection {
+        Selection::Parts(Vec::from([part]))
     }
 
     proptest! {
@@ -195,7 +192,7 @@ mod tests {
             value in "bytes=[0-9, -]{0,40}",
             length in prop_oneof![0..30_u64, Just(u64::MAX), any::<u64>()],
         ) {
-            if let Asked::Parts(parts) = parse(value.as_bytes(), length) {
+            if let Selection::Parts(parts) = parse(value.as_bytes(), length) {
                 prop_assert!(!parts.is_empty() && parts.len() <= MOST_RANGES);
                 for (at, part) in parts.iter().enumerate() {
                     prop_assert!(part.start < part.end && part.end <= length);
@@ -209,9 +206,9 @@ mod tests {
             let (one, other) = (one % length, other % length);
             let (first, last) = (one.min(other), one.max(other));
             let value = format!("bytes={first}-{last}");
-            prop_assert_eq!(parse(value.as_bytes(), length), Asked::Parts(vec![first..last + 1]));
+            prop_assert_eq!(parse(value.as_bytes(), length), one_part(first..last + 1));
             let value = format!("bytes=-{}", length - first);
-            prop_assert_eq!(parse(value.as_bytes(), length), Asked::Parts(vec![first..length]));
+            prop_assert_eq!(parse(value.as_bytes(), length), one_part(first..length));
         }
 
         #[test]

@@ -215,7 +215,8 @@ fn several_ranges_get_several_parts() {
     let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let part = |range: &str, content: &str| {
         format!(
-            "\r\n--{boundary}\r\ncontent-type: text/plain\r\ncontent-range: {range}\r\n\r\n{content}"
+            "\r\n--{boundary}\r\ncontent-type: text/plain\r\n\
+             content-range: {range}\r\n\r\n{content}"
         )
     };
     let parts = [part("bytes 8-9/10", "89"), part("bytes 0-0/10", "0")].concat();
