@@ -71,8 +71,11 @@ impl<'a> Output<'a> {
         sent
     }
 
-    /// Sends what there is, then a part of a file.
+    /// Sends what there is, then a part of a file. The client has the time of a write for each piece
+    /// of it.
     pub(super) fn send_file(&mut self, part: FileRange) -> io::Result<()> {
-        self.send(|stream, buffer| part.send(stream, buffer))
+        let presence = self.presence;
+        let mut progressed = || presence.enter(Phase::Write);
+        self.send(|stream, buffer| part.send(stream, buffer, &mut progressed))
     }
 }

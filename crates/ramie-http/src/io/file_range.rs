@@ -19,7 +19,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::FileExt,
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ramie::{cancel, fiber, fs::File, ring};
@@ -97,30 +97,30 @@ impl FileRange {
         Ok(())
     }
 
-    /// Sends `head`, then the whole part.
-    pub(crate) fn send(mut self, stream: &Stream, head: &[u8]) -> io::Result<()> {
+    /// Sends `head`, then the whole part, and calls `progressed` whenever the client has taken some
+    /// of it.
+    pub(crate) fn send(
+        mut self,
+        stream: &Stream,
+        head: &[u8],
+        progressed: &mut dyn FnMut(),
+    ) -> io::Result<()> {
         let Some(socket) = stream.socket() else {
             stream.write_all(head)?;
-            return self.send_by_reads(stream);
+            return self.send_by_reads(stream, progressed);
         };
         send_head(stream, socket, head)?;
         sockopt::set_socket_timeout(socket, Timeout::Send, Some(LONGEST_BLOCK))?;
-        let timeout = stream.write_timeout()?;
-        let mut last_progress = Instant::now();
         while self.left > 0 {
-            let room = wait_for_room(socket, timeout)?;
+            let room = wait_for_room(socket)?;
             match self.send_part(socket, room.clamp(1, LARGEST_PART)) {
                 Ok(sent) => {
                     self.advance(sent)?;
-                    last_progress = Instant::now();
+                    progressed();
                 }
-                Err(Errno::AGAIN) if timeout.is_none_or(|most| last_progress.elapsed() < most) => {
-                    fiber::sleep(PAUSE);
-                    cancel::check_cancelled()?;
-                }
-                Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(Errno::AGAIN) => fiber::sleep(PAUSE),
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    return self.send_by_reads(stream);
+                    return self.send_by_reads(stream, progressed);
                 }
                 Err(errno) => return Err(errno.into()),
             }
@@ -144,11 +144,12 @@ impl FileRange {
     }
 
     #[inline(never)]
-    fn send_by_reads(mut self, stream: &Stream) -> io::Result<()> {
+    fn send_by_reads(mut self, stream: &Stream, progressed: &mut dyn FnMut()) -> io::Result<()> {
         let mut piece = vec![0; PIECE];
         while self.left > 0 {
             let read = self.read(&mut piece)?;
             stream.write_all(&piece[..read])?;
+            progressed();
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ fn send_head(stream: &Stream, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result
 
 /// Waits until the socket has room, and returns for how many bytes. The buffer counts the memory of
 /// packets, which is more than their bytes, so not all of the free part can be filled.
-fn wait_for_room(socket: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<usize> {
+fn wait_for_room(socket: BorrowedFd<'_>) -> io::Result<usize> {
     cancel::check_cancelled()?;
     let buffer = sockopt::socket_send_buffer_size(socket)?;
     if bytes_to_send(socket).is_some_and(|queued| queued <= NEARLY_NOTHING) {
@@ -174,11 +175,7 @@ fn wait_for_room(socket: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Resul
     }
     let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
     if rustix::event::poll(&mut asked, Some(&Timespec::default())) != Ok(1) {
-        let wait = || ring::poll(socket, PollFlags::OUT).map(drop);
-        match timeout {
-            None => wait(),
-            Some(timeout) => cancel::try_with_timeout(timeout, wait),
-        }?;
+        ring::poll(socket, PollFlags::OUT)?;
     }
     Ok(buffer / 4)
 }
@@ -193,4 +190,81 @@ fn is_cached(file: BorrowedFd<'_>, at: u64, length: usize) -> bool {
         let flags = ReadWriteFlags::NOWAIT;
         rustix::io::preadv2(file, &mut bufs, at + place as u64, flags).is_ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, os::unix::net::UnixStream as StdStream, path::PathBuf, thread};
+
+    use ramie::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn file_of(name: &str, bytes: &[u8]) -> (PathBuf, File) {
+        let path = std::env::temp_dir().join(format!("ramie-http-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        (path, file)
+    }
+
+    /// Sends a file to a thread, and returns what the thread has read, with the number of times
+    /// that progress was reported.
+    fn sent(
+        range: FileRange,
+        send: impl FnOnce(FileRange, &Stream, &mut dyn FnMut()) -> io::Result<()> + Send + 'static,
+    ) -> (Vec<u8>, usize) {
+        ramie::run(|| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let mut theirs = StdStream::from(theirs);
+            let reader = thread::spawn(move || {
+                let mut bytes = Vec::new();
+                theirs.read_to_end(&mut bytes).unwrap();
+                bytes
+            });
+            let sender = fiber::spawn(move || {
+                let stream = Stream::Unix(ours);
+                let mut count = 0;
+                send(range, &stream, &mut || count += 1).unwrap();
+                count
+            });
+            let count = sender.join().unwrap();
+            (reader.join().unwrap(), count)
+        })
+    }
+
+    #[test]
+    fn a_range_is_sent_behind_its_head_and_reports_progress() {
+        let bytes: Vec<u8> = (0..1_u32 << 20).flat_map(u32::to_be_bytes).collect();
+        let (path, file) = file_of("range", &bytes);
+        let range = 7..bytes.len() as u64 - 1;
+        let by_kernel = FileRange::new(file.try_clone().unwrap(), range.clone());
+        let (received, count) =
+            sent(by_kernel, |range, stream, progressed| range.send(stream, b"head", progressed));
+        assert!(received == [b"head", &bytes[7..bytes.len() - 1]].concat());
+        assert!(count > 4, "a send buffer has no room for 4 MiB, but the parts were {count}");
+        let by_reads = FileRange::new(file, range);
+        let (received, count) = sent(by_reads, FileRange::send_by_reads);
+        assert!(received == bytes[7..bytes.len() - 1]);
+        assert_eq!(count, bytes.len().div_ceil(PIECE));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_part_without_room_blocks_for_a_moment_only() {
+        let (path, file) = file_of("full", &[1; 8 << 20]);
+        let (ours, _theirs) = StdStream::pair().unwrap();
+        sockopt::set_socket_timeout(&ours, Timeout::Send, Some(LONGEST_BLOCK)).unwrap();
+        let range = FileRange::new(file, 0..8 << 20);
+        let mut sent = 0;
+        // Nobody reads, so the buffer is full in the end, and the next part is refused.
+        let refusal = loop {
+            match range.send_part(ours.as_fd(), 8 << 20) {
+                Ok(count) => sent += count,
+                Err(errno) => break errno,
+            }
+        };
+        assert_eq!(refusal, Errno::AGAIN);
+        assert!(sent > 0 && sent < 8 << 20);
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -132,13 +132,6 @@ impl Stream {
         }
     }
 
-    pub(crate) fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        match self {
-            Stream::Tcp(stream) => stream.write_timeout(),
-            Stream::Unix(stream) => stream.write_timeout(),
-        }
-    }
-
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),

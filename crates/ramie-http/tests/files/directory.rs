@@ -175,7 +175,7 @@ fn only_regular_files_are_served() {
 fn a_file_that_must_not_be_read_gets_403() {
     let folder = site();
     let path = folder.write("root/locked", "locked");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let expected = match fs::File::open(&path) {
         // An administrator may read all files.
         Ok(_) => 200,
