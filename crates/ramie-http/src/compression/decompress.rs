@@ -19,10 +19,11 @@ use crate::{
 /// Decompresses the bodies of requests, up to `most` bytes each.
 ///
 /// A body in `gzip`, `br` or `zstd` is decompressed while it is read, if the feature is enabled;
-/// its headers Content-Encoding and Content-Length are removed. If it has more than `most` bytes, so
-/// that a small request cannot use up the memory, reads fail with [`BodyError::TooLarge`]; if it is
-/// malformed, with [`BodyError::Malformed`]. The limit of the server on the bytes that arrive holds
-/// besides. Requests in other codings, or in several, get 415, with the codings that are accepted.
+/// its headers Content-Encoding and Content-Length are removed. If it has more than `most` bytes,
+/// reads fail with [`BodyError::TooLarge`], so that a small request cannot use up the memory; if it
+/// is malformed, with [`BodyError::Malformed`]. The limit of the server on the bytes that arrive
+/// holds besides. Requests in other codings, or in several, get 415, with the codings that are
+/// accepted.
 ///
 /// # Examples
 /// ```
@@ -84,7 +85,7 @@ fn decoded(request: Request, coding: Coding, most: u64) -> io::Result<Request> {
     parts.headers_mut().remove(CONTENT_ENCODING);
     parts.headers_mut().remove(CONTENT_LENGTH);
     let decoder = decoder(coding, body)?;
-    let body = Body::from_read(Decoded { decoder, left: most, most });
+    let body = Body::from_read(DecompressedBody { decoder, left: most, most });
     Ok(Request::from_parts(parts, body))
 }
 
@@ -107,14 +108,14 @@ fn decoder(coding: Coding, body: Body) -> io::Result<Box<dyn Read + Send>> {
 }
 
 /// A body that is decompressed while it is read.
-struct Decoded {
+struct DecompressedBody {
     decoder: Box<dyn Read + Send>,
     /// How many bytes it may have still.
     left: u64,
     most: u64,
 }
 
-impl Read for Decoded {
+impl Read for DecompressedBody {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if buf.is_empty() {
             return Ok(0);

@@ -71,8 +71,8 @@ impl<'a> Output<'a> {
         sent
     }
 
-    /// Sends what there is, then a part of a file. The client has the time of a write for each piece
-    /// of it.
+    /// Sends what there is, then a part of a file. The client has the time of a write for each
+    /// piece of it.
     pub(super) fn send_file(&mut self, part: FileRange) -> io::Result<()> {
         let presence = self.presence;
         let mut progressed = || presence.enter(Phase::Write);

@@ -3,14 +3,15 @@
 //! sendfile(2) waits in two cases: for the disk, if the file is not in the page cache, and for the
 //! client, if the socket is full. Both would block the worker, so
 //! - the beginning, the end and some bytes in between are looked for in the cache
-//!   ([`is_cached`]); if one is missing, the part is sent on the blocking pool;
+//!   ([`is_cached`]); if one is missing, or the file system cannot answer without waiting, as
+//!   overlayfs and tmpfs, the part is sent on the blocking pool;
 //! - a part is sent only when the socket has room for it: nearly nothing is queued in its send
 //!   buffer, or it is ready to be written, so that a third of the buffer is free.
 //!
 //! The kernel may take pages away after the look, and may refuse room when all sockets of the
 //! machine have used up their memory. The first costs a wait for the disk. The second is limited by
-//! a time-out of the socket ([`LONGEST_BLOCK`]), which no other write of Ramie notices, because
-//! those refuse to wait in the kernel.
+//! a time-out of the socket ([`LONGEST_BLOCK`]). It is taken back behind the file, because a thread
+//! that gets the stream by an upgrade writes with calls that wait in the kernel.
 
 use std::{
     io::{self, IoSliceMut},
@@ -111,6 +112,17 @@ impl FileRange {
         };
         send_head(stream, socket, head)?;
         sockopt::set_socket_timeout(socket, Timeout::Send, Some(LONGEST_BLOCK))?;
+        let is_whole = self.send_by_kernel(socket, progressed)?;
+        sockopt::set_socket_timeout(socket, Timeout::Send, None)?;
+        if is_whole { Ok(()) } else { self.send_by_reads(stream, progressed) }
+    }
+
+    /// Returns false if the kernel cannot send this file.
+    fn send_by_kernel(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        progressed: &mut dyn FnMut(),
+    ) -> io::Result<bool> {
         while self.left > 0 {
             let room = wait_for_room(socket)?;
             match self.send_part(socket, room.clamp(1, LARGEST_PART)) {
@@ -119,16 +131,14 @@ impl FileRange {
                     progressed();
                 }
                 Err(Errno::AGAIN) => fiber::sleep(PAUSE),
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    return self.send_by_reads(stream, progressed);
-                }
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return Ok(false),
                 Err(errno) => return Err(errno.into()),
             }
             if self.left > 0 {
                 fiber::yield_now();
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Sends up to `most` bytes, for which there is room.
@@ -225,6 +235,8 @@ mod tests {
                 let stream = Stream::Unix(ours);
                 let mut count = 0;
                 send(range, &stream, &mut || count += 1).unwrap();
+                let socket = stream.socket().unwrap();
+                assert_eq!(sockopt::socket_timeout(socket, Timeout::Send), Ok(None));
                 count
             });
             let count = sender.join().unwrap();
