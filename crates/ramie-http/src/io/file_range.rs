@@ -262,6 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_is_not_cached_is_sent_on_the_pool() {
+        let bytes: Vec<u8> = (0..1_u32 << 18).flat_map(u32::to_be_bytes).collect();
+        let (path, file) = file_of("uncached", &bytes);
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // File systems that cannot tell count as if nothing was cached.
+        assert!(!is_cached(file.as_fd(), 0, bytes.len()));
+        let range = FileRange::new(file, 0..bytes.len() as u64);
+        let (received, _) =
+            sent(range, |range, stream, progressed| range.send(stream, b"", progressed));
+        assert!(received == bytes);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn a_part_without_room_blocks_for_a_moment_only() {
         let (path, file) = file_of("full", &[1; 8 << 20]);
         let (ours, _theirs) = StdStream::pair().unwrap();
