@@ -17,7 +17,16 @@
 //! - A [`Router`] chooses the handler by path and method; middleware is a function around handlers
 //!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
 //! - A [`Body`] is read as it arrives, and written as it is made.
+//! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any
+//!   content.
 //! - [`Limits`] has a default for all that a client sends, and for every wait.
+//!
+//! # Features
+//! | feature | adds |
+//! |---|---|
+//! | `gzip`, `brotli`, `zstd` | `compress` and `decompress`, middleware for these codings |
+//! | `headers` | `extract::TypedHeader` |
+//! | `signed-cookies` | `extract::CookieKey` |
 //!
 //! # Strictness
 //! A request that breaks RFC 9112 is refused and its connection closed. Nothing is repaired,
