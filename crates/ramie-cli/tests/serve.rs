@@ -352,3 +352,40 @@ fn processes_do_not_have_listeners_of_their_own() {
     let arguments = "serve --hello --addr 127.0.0.1:0 --processes 2 --accept per-worker";
     assert_sentence(&output(ramie(arguments)), 2, &["--processes", "least-loaded"]);
 }
+
+#[test]
+fn a_directory_is_served_and_nothing_beside_it() {
+    let folder = std::env::temp_dir().join(format!("ramie-serve-{}", std::process::id()));
+    let public = folder.join("public");
+    std::fs::create_dir_all(public.join("sub")).unwrap();
+    std::fs::write(folder.join("secret.txt"), "secret").unwrap();
+    std::fs::write(public.join("page.txt"), "a page").unwrap();
+    std::fs::write(public.join(".hidden"), "hidden").unwrap();
+    let mut command = Command::new(RAMIE);
+    command.arg("serve").arg(&public).args(["--addr", "127.0.0.1:0", "--workers", "1"]);
+    let server = Server::started(command);
+    let get =
+        |path: &str| ask(&mut server.connect(), &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let page = get("/page.txt");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with("\r\n\r\na page"), "{page}");
+    assert!(get("/").contains("page.txt"));
+    assert!(get("/sub").starts_with("HTTP/1.1 308 "));
+    for path in ["/../secret.txt", "/%2e%2e/secret.txt", "/sub/../../secret.txt", "/.hidden", "/no"]
+    {
+        assert!(get(path).starts_with("HTTP/1.1 404 "), "{path}");
+    }
+    drop(server);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    for (arguments, code, words) in [
+        ("serve /no/such/directory", 1, ["/no/such/directory", "check the path"]),
+        ("serve /etc/hostname", 1, ["/etc/hostname", "give the directory"]),
+        ("serve", 2, ["a directory", "--hello"]),
+        ("serve . --hello", 2, ["DIR", "--hello"]),
+    ] {
+        assert_sentence(&output(ramie(arguments)), code, &words);
+    }
+}

@@ -1,11 +1,16 @@
 //! The arguments of `ramie serve`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use ramie_workloads::count;
 
 use super::workers;
 
-/// Serve HTTP/1.1 with one fiber per connection
+/// Serve a directory, or a page that greets, by HTTP/1.1, with one fiber for each connection
+///
+/// A directory is answered with its index.html, otherwise with a list of its files. Names that begin
+/// with a dot, and links that lead out of the directory, are not served.
 ///
 /// SIGTERM or Ctrl-C stops the server: idle connections are closed, requests in flight get up to
 /// 10 seconds, and the exit code is 0. A second Ctrl-C exits at once with 130.
@@ -15,8 +20,12 @@ use super::workers;
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct Serve {
-    /// Answer every GET with "Hello, world!" (the only service so far)
-    #[arg(long, required = true)]
+    /// Directory whose files are served
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Answer every GET with "Hello, world!"
+    #[arg(long, conflicts_with = "directory")]
     pub(crate) hello: bool,
 
     /// Address and port to listen on; port 0 selects a free port
@@ -60,6 +69,7 @@ pub(crate) enum Accept {
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
+  ramie serve .
   ramie serve --hello
   ramie serve --hello --addr 0.0.0.0:8080 --workers 1
   ramie serve --hello --processes 2

@@ -32,6 +32,11 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) fn serve(serve: &Serve) -> Result<(), Failure> {
+    if serve.directory.is_none() && !serve.hello {
+        return Err(Failure::usage(
+            "there is nothing to serve; give a directory, such as `ramie serve .`, or --hello",
+        ));
+    }
     raise_descriptor_limit();
     match serve.processes {
         Some(processes) => processes::serve(serve, processes),

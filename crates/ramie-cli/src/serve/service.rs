@@ -1,12 +1,24 @@
 //! What `ramie serve` serves.
 
-use ramie_http::{Router, get};
+use std::io;
+
+use ramie_http::{Files, Router, get};
 
 use crate::{arguments::Serve, failure::Failure};
 
 /// The handlers of the service that the arguments choose.
-pub(super) fn router(_: &Serve) -> Result<Router, Failure> {
-    Ok(hello())
+pub(super) fn router(serve: &Serve) -> Result<Router, Failure> {
+    let Some(directory) = &serve.directory else { return Ok(hello()) };
+    let files = Files::new(directory).map_err(|error| {
+        let cure = match error.kind() {
+            io::ErrorKind::NotFound => "check the path",
+            io::ErrorKind::NotADirectory => "give the directory that has the file",
+            io::ErrorKind::PermissionDenied => "make it readable for this user",
+            _ => "choose another directory",
+        };
+        Failure::other(format!("cannot serve {} ({error}): {cure}", directory.display()))
+    })?;
+    Ok(files.listing().precompressed().router())
 }
 
 /// Answers every path with the same page.
