@@ -151,7 +151,8 @@ enum Ended {
 
 /// What came of the call of a handler.
 enum Called {
-    Response(Response),
+    /// It has returned a response.
+    Returned,
     /// It panicked, or its time was up: the status of the response, behind which the connection is
     /// closed.
     Failed(StatusCode),
@@ -175,13 +176,17 @@ impl<P: Presence> Http1<'_, P> {
                 },
                 Ok(None) => return Ok(Ended::Closed),
                 Err(NoHead::Io(error)) => return Err(error),
-                Err(NoHead::Refused(refusal)) => {
-                    let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
-                    respond::respond(&mut self.output, refusal.into_response(), asked)?;
-                    return Ok(Ended::ClosedByServer);
-                }
+                Err(NoHead::Refused(refusal)) => return self.refuse(refusal),
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, refusal: Refusal) -> io::Result<Ended> {
+        let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
+        respond::respond(&mut self.output, &mut refusal.into_response(), asked)?;
+        Ok(Ended::ClosedByServer)
     }
 
     /// Waits for the next head. None: the client has closed the connection, or is to be left.
@@ -197,6 +202,8 @@ impl<P: Presence> Http1<'_, P> {
         }
     }
 
+    /// Not inlined, because the frame that waits for requests would have room for its variables.
+    #[inline(never)]
     fn parse_head(&mut self) -> Result<Option<Box<Head>>, Refusal> {
         let limits = &self.service.limits;
         // One empty line before a request is allowed (RFC 9112, section 2.2).
@@ -258,6 +265,8 @@ impl<P: Presence> Http1<'_, P> {
         self.presence.enter(Phase::Head);
     }
 
+    /// Not inlined, for the reason of [`parse_head`](Self::parse_head).
+    #[inline(never)]
     fn answer(&mut self, head: Box<Head>) -> io::Result<Step> {
         let limits = &self.service.limits;
         self.served += 1;
@@ -268,15 +277,25 @@ impl<P: Presence> Http1<'_, P> {
         };
         // The responses to earlier requests must not wait for this handler.
         self.output.flush()?;
+        if head.framing != Framing::Length(0) {
+            return self.answer_with_body(head, asked);
+        }
+        self.input.copy();
+        let wants_upgrade = head.wants_upgrade;
+        let request = Request::received(Parts::received(head, self.peer), Body::empty());
+        self.presence.enter(Phase::Handler);
+        self.answer_request(request, wants_upgrade, None, asked)
+    }
+
+    #[inline(never)]
+    fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
         let wants_upgrade = head.wants_upgrade;
         let (body, lent) = self.lend_body(&head)?;
         let request = Request::received(Parts::received(head, self.peer), body);
         // Behind `lend_body`, which may send responses and so leave the phase.
         self.presence.enter(Phase::Handler);
-        let step = self.answer_request(request, wants_upgrade, lent.as_ref(), asked);
-        if let Some(lent) = lent
-            && !matches!(step, Ok(Step::NextRequest))
-        {
+        let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);
+        if !matches!(step, Ok(Step::NextRequest)) {
             lent.end(self.stream);
         }
         step
@@ -289,11 +308,16 @@ impl<P: Presence> Http1<'_, P> {
         lent: Option<&Incoming>,
         asked: Asked,
     ) -> io::Result<Step> {
-        let (mut response, may_stay) = match self.call_handler(request) {
-            Called::Response(response) => (response, true),
-            Called::Failed(status) => (status.into_response(), false),
+        let mut response = None;
+        let may_stay = match self.call_handler(request, &mut response) {
+            Called::Returned => true,
+            Called::Failed(status) => {
+                response = Some(status.into_response());
+                false
+            }
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
         };
+        let Some(response) = &mut response else { return Ok(Step::End(Ended::Closed)) };
         let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
         // The server may have begun to stop while the handler ran.
         let may_stay = may_stay && !self.presence.is_stopping();
@@ -311,13 +335,13 @@ impl<P: Presence> Http1<'_, P> {
 
     fn send(
         &mut self,
-        mut response: Response,
+        response: &mut Response,
         lent: Option<&Incoming>,
         asked: Asked,
     ) -> io::Result<Step> {
         if response.status().is_informational() {
             log::error!("a handler answered {}, which is no final status", response.status());
-            response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            *response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
         let mut stays = respond::respond(&mut self.output, response, asked)?;
         if let Some(lent) = lent {
@@ -327,9 +351,10 @@ impl<P: Presence> Http1<'_, P> {
     }
 
     /// Changes to another protocol, which begins behind the body of the request.
+    #[inline(never)]
     fn switch(
         &mut self,
-        response: Response,
+        response: &mut Response,
         lent: Option<&Incoming>,
         asked: Asked,
         upgrade: Upgrade,
@@ -340,27 +365,20 @@ impl<P: Presence> Http1<'_, P> {
         };
         if !is_behind_body {
             log::error!("a handler has upgraded a request whose body it has not read");
-            let failed = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-            return self.send(failed, None, Asked { stays: false, ..asked });
+            *response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            return self.send(response, None, Asked { stays: false, ..asked });
         }
         respond::respond(&mut self.output, response, asked)?;
         Ok(Step::End(Ended::Upgraded(upgrade)))
     }
 
-    /// The body of a request, and a second handle if it has one.
-    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Option<Incoming>)> {
+    /// The body of a request, and a second handle.
+    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Incoming)> {
         let here = self.input.unused().len() as u64;
-        match head.framing {
-            Framing::Length(0) => {
-                self.input.copy();
-                return Ok((Body::empty(), None));
-            }
-            Framing::Length(length) if length <= here => {}
+        if !matches!(head.framing, Framing::Length(length) if length <= here) {
             // The client may wait for earlier responses before it sends the body.
-            _ => {
-                self.input.copy();
-                self.output.flush()?;
-            }
+            self.input.copy();
+            self.output.flush()?;
         }
         if here <= COPIED {
             self.input.copy();
@@ -369,18 +387,25 @@ impl<P: Presence> Http1<'_, P> {
         let limits = &self.service.limits;
         let incoming =
             Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
-        Ok((Body::incoming(incoming.share()), Some(incoming)))
+        Ok((Body::incoming(incoming.share()), incoming))
     }
 
-    fn call_handler(&self, request: Request) -> Called {
-        let call = || self.presence.scope().run(|| self.service.router.call(request));
-        let called = catch_unwind(AssertUnwindSafe(call));
+    /// The request and the response are moved once each, because the frames in between would have
+    /// room for each copy.
+    fn call_handler(&self, request: Request, response: &mut Option<Response>) -> Called {
+        let mut request = Some(request);
+        let mut call = || {
+            if let Some(request) = request.take() {
+                *response = Some(self.service.router.call(request));
+            }
+        };
+        let called = catch_unwind(AssertUnwindSafe(|| self.presence.scope().run(&mut call)));
         match (self.presence.verdict(), called) {
             (Verdict::Gone, _) => Called::ClientGone,
             (_, Err(_)) => Called::Failed(StatusCode::INTERNAL_SERVER_ERROR),
             // What the handler has returned may lack what it waited for.
-            (Verdict::Late, Ok(_)) => Called::Failed(StatusCode::SERVICE_UNAVAILABLE),
-            (Verdict::None, Ok(response)) => Called::Response(response),
+            (Verdict::Late, Ok(())) => Called::Failed(StatusCode::SERVICE_UNAVAILABLE),
+            (Verdict::None, Ok(())) => Called::Returned,
         }
     }
 

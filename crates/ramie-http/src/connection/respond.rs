@@ -6,6 +6,7 @@
 
 use std::{
     io::{self, Read, Write},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -37,31 +38,32 @@ pub(super) struct Asked {
 /// Writes a response. Returns whether the connection may stay open behind it.
 pub(super) fn respond(
     output: &mut Output<'_>,
-    response: Response,
+    response: &mut Response,
     asked: Asked,
 ) -> io::Result<bool> {
-    let (parts, body) = response.into_parts();
-    let framing = framing(parts.status, body.length(), asked.is_http_1_0);
-    let stays =
-        asked.stays && framing != ResponseFraming::UntilClose && !says_close(&parts.headers);
+    let status = response.status();
+    let body = mem::take(response.body_mut());
+    let headers = response.headers();
+    let framing = framing(status, body.length(), asked.is_http_1_0);
+    let stays = asked.stays && framing != ResponseFraming::UntilClose && !says_close(headers);
     let after = match (stays, asked.is_http_1_0) {
-        _ if parts.status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
+        _ if status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
         (true, false) => Afterwards::Stay,
         (true, true) => Afterwards::StayOfHttp10,
         (false, _) => Afterwards::Close,
     };
     let may_state = match framing {
-        ResponseFraming::None => parts.status == StatusCode::NOT_MODIFIED,
+        ResponseFraming::None => status == StatusCode::NOT_MODIFIED,
         // The handler of a HEAD may state a length without making a body.
-        ResponseFraming::Length(0) => asked.is_head && !has_no_content(parts.status),
+        ResponseFraming::Length(0) => asked.is_head && !has_no_content(status),
         _ => false,
     };
-    let head_framing = match may_state && states_length(&parts.headers) {
+    let head_framing = match may_state && states_length(headers) {
         true => ResponseFraming::Stated,
         false => framing,
     };
-    response_head::append(output.buffer(), parts.status, &parts.headers, head_framing, after);
-    if asked.is_head || framing == ResponseFraming::None || has_no_content(parts.status) {
+    response_head::append(output.buffer(), status, headers, head_framing, after);
+    if asked.is_head || framing == ResponseFraming::None || has_no_content(status) {
         return Ok(stays);
     }
     match send_body(output, body.0, framing) {

@@ -199,18 +199,28 @@ impl Router {
         };
         let (path, methods) = &self.paths[*found.value];
         if !found.params.is_empty() {
-            let mut params = Vec::with_capacity(found.params.len());
-            for (name, value) in found.params.iter() {
-                let Ok(value) = percent_decode_str(value).decode_utf8() else {
-                    return (StatusCode::BAD_REQUEST, "the path is not UTF-8\n").into_response();
-                };
-                params.push((Arc::from(name), value.into_owned()));
-            }
+            let Some(params) = decoded(&found.params) else { return not_utf8() };
             request.set_params(params);
         }
         request.set_route(Arc::clone(path));
         methods.call(request)
     }
+}
+
+/// The parameters with their names. None: one of them is not UTF-8.
+#[inline(never)]
+fn decoded(params: &matchit::Params<'_, '_>) -> Option<Vec<(Arc<str>, String)>> {
+    let decode = |(name, value): (&str, &str)| {
+        let value = percent_decode_str(value).decode_utf8().ok()?;
+        Some((Arc::from(name), value.into_owned()))
+    };
+    params.iter().map(decode).collect()
+}
+
+#[cold]
+#[inline(never)]
+fn not_utf8() -> Response {
+    (StatusCode::BAD_REQUEST, "the path is not UTF-8\n").into_response()
 }
 
 impl<S> fmt::Debug for Router<S> {
