@@ -312,7 +312,7 @@ impl<P: Presence> Http1<'_, P> {
         let may_stay = match self.call_handler(request, &mut response) {
             Called::Returned => true,
             Called::Failed(status) => {
-                response = Some(status.into_response());
+                response = Some(bare(status));
                 false
             }
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
@@ -341,7 +341,7 @@ impl<P: Presence> Http1<'_, P> {
     ) -> io::Result<Step> {
         if response.status().is_informational() {
             log::error!("a handler answered {}, which is no final status", response.status());
-            *response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            fail(response);
         }
         let mut stays = respond::respond(&mut self.output, response, asked)?;
         if let Some(lent) = lent {
@@ -365,7 +365,7 @@ impl<P: Presence> Http1<'_, P> {
         };
         if !is_behind_body {
             log::error!("a handler has upgraded a request whose body it has not read");
-            *response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            fail(response);
             return self.send(response, None, Asked { stays: false, ..asked });
         }
         respond::respond(&mut self.output, response, asked)?;
@@ -433,6 +433,20 @@ impl<P: Presence> Http1<'_, P> {
         self.input = source.into_input();
         Ok(stays)
     }
+}
+
+/// A response without a body. A function of its own, so that there is no room for it in the frame
+/// of each request.
+#[cold]
+#[inline(never)]
+fn bare(status: StatusCode) -> Response {
+    status.into_response()
+}
+
+#[cold]
+#[inline(never)]
+fn fail(response: &mut Response) {
+    *response = bare(StatusCode::INTERNAL_SERVER_ERROR);
 }
 
 const NOT_ENCRYPTED: Refusal = Refusal::new(

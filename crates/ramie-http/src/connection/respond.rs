@@ -41,10 +41,45 @@ pub(super) fn respond(
     response: &mut Response,
     asked: Asked,
 ) -> io::Result<bool> {
+    let (framing, stays) = append_head(output, response, asked);
     let status = response.status();
-    let body = mem::take(response.body_mut());
-    let headers = response.headers();
-    let framing = framing(status, body.length(), asked.is_http_1_0);
+    if asked.is_head || framing == ResponseFraming::None || has_no_content(status) {
+        return Ok(stays);
+    }
+    let body = &mut response.body_mut().0;
+    if let BodyKind::Full(bytes) = body
+        && bytes.len() <= COPIED
+    {
+        output.buffer().extend_from_slice(bytes);
+        return output.flush_if_large().map(|()| stays);
+    }
+    send_large(output, mem::take(body), framing).map(|()| stays)
+}
+
+/// Sends what is not a few bytes.
+#[inline(never)]
+fn send_large(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming) -> io::Result<()> {
+    let sent = output.while_client_waits(|output| send_streamed(output, body, framing));
+    if sent.is_err() {
+        // Earlier responses are whole. If the connection itself has failed, nothing is left.
+        let _ = output.flush();
+        if framing == ResponseFraming::UntilClose {
+            output.reset_on_close();
+        }
+    }
+    sent
+}
+
+/// Appends the head of a response. Returns how the body is delimited, and whether the connection
+/// stays open.
+#[inline(never)]
+fn append_head(
+    output: &mut Output<'_>,
+    response: &Response,
+    asked: Asked,
+) -> (ResponseFraming, bool) {
+    let (status, headers) = (response.status(), response.headers());
+    let framing = framing(status, response.body().length(), asked.is_http_1_0);
     let stays = asked.stays && framing != ResponseFraming::UntilClose && !says_close(headers);
     let after = match (stays, asked.is_http_1_0) {
         _ if status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
@@ -63,20 +98,7 @@ pub(super) fn respond(
         false => framing,
     };
     response_head::append(output.buffer(), status, headers, head_framing, after);
-    if asked.is_head || framing == ResponseFraming::None || has_no_content(status) {
-        return Ok(stays);
-    }
-    match send_body(output, body.0, framing) {
-        Ok(()) => Ok(stays),
-        Err(error) => {
-            // Earlier responses are whole. If the connection itself has failed, nothing is left.
-            let _ = output.flush();
-            if framing == ResponseFraming::UntilClose {
-                output.reset_on_close();
-            }
-            Err(error)
-        }
-    }
+    (framing, stays)
 }
 
 /// Whether a response of this status must have no content, though it has a length (RFC 9110,
@@ -111,19 +133,6 @@ fn says_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all("connection").into_iter();
     let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
-}
-
-fn send_body(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming) -> io::Result<()> {
-    match body {
-        BodyKind::Empty => Ok(()),
-        BodyKind::Full(bytes) if bytes.len() <= COPIED => {
-            output.buffer().extend_from_slice(&bytes);
-            output.flush_if_large()
-        }
-        of_program => {
-            output.while_client_waits(|output| send_streamed(output, of_program, framing))
-        }
-    }
 }
 
 /// Sends a body that the program makes while it is sent.

@@ -194,17 +194,33 @@ impl Router {
     }
 
     fn dispatch(&self, mut request: Request) -> Response {
-        let Ok(found) = self.table.at(request.path()) else {
-            return (self.fallback)(request, &());
-        };
+        match self.find(&mut request) {
+            Found::Path(methods) => methods.call(request),
+            Found::Nothing => (self.fallback)(request, &()),
+            Found::NotUtf8 => not_utf8(),
+        }
+    }
+
+    /// Not inlined, because the handler runs on the stack above this: an idle connection keeps as
+    /// much of its stack as its handlers have used.
+    #[inline(never)]
+    fn find(&self, request: &mut Request) -> Found<'_> {
+        let Ok(found) = self.table.at(request.path()) else { return Found::Nothing };
         let (path, methods) = &self.paths[*found.value];
         if !found.params.is_empty() {
-            let Some(params) = decoded(&found.params) else { return not_utf8() };
+            let Some(params) = decoded(&found.params) else { return Found::NotUtf8 };
             request.set_params(params);
         }
         request.set_route(Arc::clone(path));
-        methods.call(request)
+        Found::Path(methods)
     }
+}
+
+/// What the path of a request leads to.
+enum Found<'a> {
+    Path(&'a MethodRouter),
+    Nothing,
+    NotUtf8,
 }
 
 /// The parameters with their names. None: one of them is not UTF-8.
