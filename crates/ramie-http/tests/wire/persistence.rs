@@ -86,6 +86,24 @@ fn a_response_is_not_held_back_by_the_body_of_the_next_request() {
     assert_eq!(client.answer().text(), "POST /second hello");
 }
 
+#[test]
+fn a_response_is_not_held_back_by_the_handler_of_the_next_request() {
+    let go_on = Arc::new(ramie::sync::Event::new());
+    let wait = Arc::clone(&go_on);
+    let handler = move |request: Request| {
+        if request.path() == "/second" {
+            wait.wait().unwrap();
+        }
+        request.path().to_owned()
+    };
+    let rig = Rig::start(Router::new().fallback(handler), Limits::default());
+    let mut client = rig.connect();
+    client.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET /second HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.answer().text(), "/first");
+    go_on.set();
+    assert_eq!(client.answer().text(), "/second");
+}
+
 /// Each head arrives in time, but some part of a head is there all the time.
 #[test]
 fn a_client_that_pipelines_without_a_pause_is_not_late() {
