@@ -167,7 +167,7 @@ fn corpus() -> Vec<Vec<u8>> {
     for body in files("chunked") {
         all.push([head(b"POST /", b"Transfer-Encoding: chunked\r\n"), body].concat());
     }
-    for target in files("target") {
+    for target in files("targets") {
         all.push(head(&[b"GET ", &target[..]].concat(), b""));
     }
     for value in files("value") {
