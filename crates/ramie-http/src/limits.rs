@@ -46,10 +46,10 @@ pub struct Limits {
     pub trailer_bytes: usize,
     /// The time from the first byte of a request to the end of its head.
     pub head_timeout: Duration,
-    /// How fast a body must arrive on average, once `body_grace` has passed since its begin; 0
-    /// means any speed.
+    /// How fast a body must arrive on average while a read waits for it, once such reads have
+    /// waited for `body_grace`; 0 means any speed. The time between two reads does not count.
     pub body_bytes_per_second: u64,
-    /// How long a body may be slower.
+    /// How long reads of one body may wait beyond that speed.
     pub body_grace: Duration,
     /// How long a connection may wait for its first request, and between two.
     pub idle_timeout: Duration,
