@@ -9,8 +9,8 @@ use super::workers;
 
 /// Serve a directory, or a page that greets, by HTTP/1.1, with one fiber for each connection
 ///
-/// A directory is answered with its index.html, otherwise with a list of its files. Names that begin
-/// with a dot, and links that lead out of the directory, are not served.
+/// A directory is answered with its index.html, otherwise with a list of its files. Names that
+/// begin with a dot, and links that lead out of the directory, are not served.
 ///
 /// SIGTERM or Ctrl-C stops the server: idle connections are closed, requests in flight get up to
 /// 10 seconds, and the exit code is 0. A second Ctrl-C exits at once with 130.

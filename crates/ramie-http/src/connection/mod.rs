@@ -268,6 +268,10 @@ impl<P: Presence> Http1<'_, P> {
     /// Not inlined, for the reason of [`parse_head`](Self::parse_head).
     #[inline(never)]
     fn answer(&mut self, head: Box<Head>) -> io::Result<Step> {
+        if self.presence.verdict() != Verdict::None {
+            // It was judged too late for the head of the earlier response to announce the close.
+            return Ok(Step::End(Ended::ClosedByServer));
+        }
         let limits = &self.service.limits;
         self.served += 1;
         let asked = Asked {
@@ -319,8 +323,10 @@ impl<P: Presence> Http1<'_, P> {
         };
         let Some(response) = &mut response else { return Ok(Step::End(Ended::Closed)) };
         let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
-        // The server may have begun to stop while the handler ran.
-        let may_stay = may_stay && !self.presence.is_stopping();
+        // The server may have begun to stop while the handler ran, or have judged that it is late
+        // when it had just returned. The scope then stays cancelled, so no handler can run in it.
+        let is_judged = self.presence.verdict() != Verdict::None;
+        let may_stay = may_stay && !is_judged && !self.presence.is_stopping();
         let mut asked = Asked { stays: asked.stays && may_stay, ..asked };
         if let Some(lent) = lent {
             asked.stays &= lent.settle(self.stream, SKIPPED as u64)?;
