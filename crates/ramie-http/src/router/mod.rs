@@ -195,29 +195,29 @@ impl Router {
 
     fn dispatch(&self, mut request: Request) -> Response {
         match self.find(&mut request) {
-            Found::Path(methods) => methods.call(request),
-            Found::Nothing => (self.fallback)(request, &()),
-            Found::NotUtf8 => not_utf8(),
+            Routed::Path(methods) => methods.call(request),
+            Routed::Nothing => (self.fallback)(request, &()),
+            Routed::NotUtf8 => not_utf8(),
         }
     }
 
     /// Not inlined, because the handler runs on the stack above this: an idle connection keeps as
     /// much of its stack as its handlers have used.
     #[inline(never)]
-    fn find(&self, request: &mut Request) -> Found<'_> {
-        let Ok(found) = self.table.at(request.path()) else { return Found::Nothing };
+    fn find(&self, request: &mut Request) -> Routed<'_> {
+        let Ok(found) = self.table.at(request.path()) else { return Routed::Nothing };
         let (path, methods) = &self.paths[*found.value];
         if !found.params.is_empty() {
-            let Some(params) = decoded(&found.params) else { return Found::NotUtf8 };
+            let Some(params) = decoded(&found.params) else { return Routed::NotUtf8 };
             request.set_params(params);
         }
         request.set_route(Arc::clone(path));
-        Found::Path(methods)
+        Routed::Path(methods)
     }
 }
 
 /// What the path of a request leads to.
-enum Found<'a> {
+enum Routed<'a> {
     Path(&'a MethodRouter),
     Nothing,
     NotUtf8,
