@@ -39,10 +39,12 @@ use crate::{
 /// All open connections.
 pub(super) struct Connections {
     is_stopping: AtomicBool,
+    /// No connection is added any more.
+    is_complete: AtomicBool,
     accepting: Mutex<Vec<CancelHandle>>,
     /// Held for some instructions and never across a wait, so std's lock is safe on fibers.
     table: Mutex<Table>,
-    /// Set once the server stops and no connection is left.
+    /// Set once no connection is left, and none can be added.
     all_gone: Event,
     /// How many ticks of the overseer have passed.
     now: AtomicU32,
@@ -88,6 +90,7 @@ impl Connections {
     pub(super) fn new() -> Self {
         Connections {
             is_stopping: AtomicBool::new(false),
+            is_complete: AtomicBool::new(false),
             accepting: Mutex::default(),
             table: Mutex::default(),
             all_gone: Event::new(),
@@ -158,6 +161,12 @@ impl Connections {
             accepting.cancel();
         }
         self.dismiss(|member| !member.is_new.load(Ordering::SeqCst));
+    }
+
+    /// Called when all accepting fibers have ended: from now on, `all_gone` can be set. Before, an
+    /// accept call that the stop came too late for could still add a connection.
+    pub(super) fn complete(&self) {
+        self.is_complete.store(true, Ordering::SeqCst);
         if self.table().present.is_empty() {
             self.all_gone.set();
         }
@@ -178,7 +187,7 @@ impl Connections {
         members.len()
     }
 
-    /// Set once the server stops and no connection is left.
+    /// Set once no connection is left, and none can be added.
     pub(super) fn all_gone(&self) -> &Event {
         &self.all_gone
     }
@@ -313,7 +322,7 @@ impl Drop for OpenConnection {
         drop(table);
         // The stream closes here, after the lock is released, unless `stop` holds it just now.
         drop(member);
-        if is_last && self.connections.is_stopping() {
+        if is_last && self.connections.is_complete.load(Ordering::SeqCst) {
             self.connections.all_gone.set();
         }
     }

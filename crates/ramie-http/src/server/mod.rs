@@ -232,6 +232,7 @@ impl Server {
                 });
                 let accepted = self.accept_all(&service);
                 self.connections.stop();
+                self.connections.complete();
                 self.wait_for_connections();
                 end.cancel_because("the server has ended");
                 accepted
