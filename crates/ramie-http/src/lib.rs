@@ -57,6 +57,8 @@ mod request;
 mod response;
 mod router;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use body::{Body, BodyError, BodyWriter};
 #[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]
@@ -71,3 +73,5 @@ pub use request::{Parts, Request};
 pub use response::{Html, IntoResponse, Redirect, Response, ResponseHeaders};
 pub use router::{MethodRouter, Next, Router, any, delete, get, head, options, patch, post, put};
 pub use server::{Server, ServerHandle, Trouble};
+#[cfg(feature = "tls")]
+pub use tls::{ClientCertificates, Tls, TlsConfig, TlsInfo};

@@ -13,6 +13,7 @@ use std::time::Duration;
 /// | `field_bytes` | 16 KiB | 431, close |
 /// | `body_bytes` | 2 MiB | 413, close |
 /// | `trailer_bytes` | 8 KiB | 431, close |
+/// | `handshake_timeout` | 10 s | close |
 /// | `head_timeout` | 10 s | 408, close |
 /// | `body_bytes_per_second` | 256 | 408, close |
 /// | `body_grace` | 10 s | |
@@ -44,6 +45,8 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Bytes of the fields behind a body.
     pub trailer_bytes: usize,
+    /// The time from the accept of a connection to the end of its TLS handshake.
+    pub handshake_timeout: Duration,
     /// The time from the first byte of a request to the end of its head.
     pub head_timeout: Duration,
     /// How fast a body must arrive on average while a read waits for it, once such reads have
@@ -74,6 +77,7 @@ impl Limits {
         field_bytes: 16 << 10,
         body_bytes: 2 << 20,
         trailer_bytes: 8 << 10,
+        handshake_timeout: Duration::from_secs(10),
         head_timeout: Duration::from_secs(10),
         body_bytes_per_second: 256,
         body_grace: Duration::from_secs(10),

@@ -22,6 +22,7 @@
 //! After a request that breaks the protocol nothing that follows can be trusted to be a request.
 //! Such a connection is closed with the response, and lingers (`linger.rs`).
 
+mod client;
 mod linger;
 mod output;
 mod presence;
@@ -30,7 +31,6 @@ mod upgrade;
 
 use std::{
     io,
-    net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -38,6 +38,7 @@ use std::{
 
 use http::{Method, StatusCode};
 
+pub(crate) use self::client::Client;
 pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
@@ -51,7 +52,7 @@ use crate::{
     io::{Input, Receiver, Stream},
     limits::Limits,
     refusal::Refusal,
-    request::{Parts, Request},
+    request::Request,
     response::{IntoResponse, Response},
     router::Router,
 };
@@ -71,7 +72,7 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
 }
 
-/// Serves until either side closes the connection.
+/// Serves until either side closes the connection; `begin` has arrived already.
 ///
 /// # Errors
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
@@ -79,8 +80,10 @@ pub(crate) fn serve(
     stream: &Arc<Stream>,
     service: &Service,
     presence: &impl Presence,
+    client: &Client,
+    begin: Input,
 ) -> io::Result<()> {
-    let served = serve_until_end(stream, service, presence);
+    let served = serve_until_end(stream, service, presence, client, begin);
     if served.is_err() && presence.verdict() == Verdict::Gone {
         // The kernel would otherwise keep the responses that the client does not take.
         stream.reset_on_close();
@@ -92,25 +95,32 @@ fn serve_until_end(
     stream: &Arc<Stream>,
     service: &Service,
     presence: &impl Presence,
+    client: &Client,
+    begin: Input,
 ) -> io::Result<()> {
     let mut connection = Http1 {
         stream,
         service,
         presence,
-        peer: stream.peer_addr(),
+        client,
         receiver: Receiver::new(stream),
-        input: Input::default(),
+        input: begin,
         is_in_head: false,
         has_skipped_line: false,
         output: Output::new(stream, presence),
         served: 0,
     };
     match connection.converse()? {
-        Ended::Closed => Ok(()),
+        Ended::Closed => {
+            presence.enter(Phase::Write);
+            stream.say_goodbye()
+        }
         Ended::ClosedByServer => {
             connection.output.flush()?;
-            presence.enter(Phase::Other);
             drop(connection);
+            presence.enter(Phase::Write);
+            stream.say_goodbye()?;
+            presence.enter(Phase::Other);
             linger(stream, LINGER);
             Ok(())
         }
@@ -120,7 +130,8 @@ fn serve_until_end(
             let input = std::mem::take(&mut connection.input);
             drop(connection);
             upgrade.call(Upgraded::new(Arc::clone(stream), input));
-            Ok(())
+            presence.enter(Phase::Write);
+            stream.say_goodbye()
         }
     }
 }
@@ -130,7 +141,7 @@ struct Http1<'a, P> {
     stream: &'a Arc<Stream>,
     service: &'a Service,
     presence: &'a P,
-    peer: Option<SocketAddr>,
+    client: &'a Client,
     receiver: Receiver<'a>,
     input: Input,
     /// Part of a head has arrived.
@@ -286,7 +297,7 @@ impl<P: Presence> Http1<'_, P> {
         }
         self.input.copy();
         let wants_upgrade = head.wants_upgrade;
-        let request = Request::received(Parts::received(head, self.peer), Body::empty());
+        let request = Request::received(self.client.parts(head), Body::empty());
         self.presence.enter(Phase::Handler);
         self.answer_request(request, wants_upgrade, None, asked)
     }
@@ -295,7 +306,7 @@ impl<P: Presence> Http1<'_, P> {
     fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
         let wants_upgrade = head.wants_upgrade;
         let (body, lent) = self.lend_body(&head)?;
-        let request = Request::received(Parts::received(head, self.peer), body);
+        let request = Request::received(self.client.parts(head), body);
         // Behind `lend_body`, which may send responses and so leave the phase.
         self.presence.enter(Phase::Handler);
         let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);

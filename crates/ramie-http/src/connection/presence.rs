@@ -6,6 +6,8 @@ use ramie::cancel::CancelHandle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
+    /// It makes its TLS handshake, for `handshake_timeout`.
+    Handshake,
     /// It waits for the first byte of a request, for `idle_timeout`.
     Idle,
     /// It waits for the rest of a head, for `head_timeout`.
@@ -22,8 +24,8 @@ pub(crate) enum Phase {
 
 impl Phase {
     pub(crate) fn from_u8(number: u8) -> Self {
-        use Phase::{Handler, Head, Idle, Other, Stream, Write};
-        let all = [Idle, Head, Handler, Write, Stream, Other];
+        use Phase::{Handler, Handshake, Head, Idle, Other, Stream, Write};
+        let all = [Handshake, Idle, Head, Handler, Write, Stream, Other];
         all.into_iter().find(|phase| *phase as u8 == number).unwrap_or(Other)
     }
 }

@@ -6,8 +6,14 @@ mod receiver;
 mod send_queue;
 pub(crate) mod spare;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "tls_absent.rs"]
+mod tls;
 
 pub(crate) use file_range::FileRange;
 pub(crate) use input::Input;
 pub(crate) use receiver::Receiver;
 pub(crate) use stream::Stream;
+pub(crate) use tls::TlsStream;

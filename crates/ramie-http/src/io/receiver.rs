@@ -4,23 +4,39 @@ use std::io;
 
 use ramie::net::RecvEach;
 
-use super::{Input, Stream};
+use super::{Input, Stream, TlsStream};
 
 /// Receives the bytes of a stream in the runtime's buffers, so that an idle connection has none.
-pub(crate) struct Receiver<'a>(RecvEach<'a>);
+pub(crate) struct Receiver<'a> {
+    each: RecvEach<'a>,
+    /// Decrypts what was received.
+    tls: Option<&'a TlsStream>,
+}
 
 impl<'a> Receiver<'a> {
     pub(crate) fn new(stream: &'a Stream) -> Self {
-        Receiver(match stream {
-            Stream::Tcp(stream) => stream.recv_each(),
-            Stream::Unix(stream) => stream.recv_each(),
-        })
+        match stream {
+            Stream::Tcp(stream) => Receiver { each: stream.recv_each(), tls: None },
+            Stream::Unix(stream) => Receiver { each: stream.recv_each(), tls: None },
+            Stream::Tls(stream) => {
+                Receiver { tls: Some(stream), ..Receiver::new(stream.transport()) }
+            }
+        }
     }
 
     /// Waits for bytes, and adds them to the input. Returns false at the end of the stream.
     #[inline]
     pub(crate) fn receive(&mut self, input: &mut Input) -> io::Result<bool> {
-        match self.0.next() {
+        match self.tls {
+            None => self.receive_as_they_are(input),
+            Some(tls) => tls.receive(self, input),
+        }
+    }
+
+    /// As [`receive`](Self::receive), without decrypting the bytes.
+    #[inline]
+    pub(crate) fn receive_as_they_are(&mut self, input: &mut Input) -> io::Result<bool> {
+        match self.each.next() {
             Some(received) => {
                 input.add(received?);
                 Ok(true)

@@ -9,11 +9,15 @@ use std::{
 
 use ramie::{net::TcpStream, os::unix::net::UnixStream};
 
+use super::TlsStream;
+
 /// A stream of one connection. All its methods take it shared, because a body that is read on one
 /// fiber and a response that is written on another use it at once.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "no value of it exists"))]
+    Tls(Box<TlsStream>),
 }
 
 impl AsFd for Stream {
@@ -21,15 +25,25 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.transport().as_fd(),
         }
     }
 }
 
 impl Stream {
+    /// The stream that sends the bytes as they are.
+    pub(crate) fn transport(&self) -> &Stream {
+        match self {
+            Stream::Tls(stream) => stream.transport(),
+            _ => self,
+        }
+    }
+
     pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().ok(),
             Stream::Unix(_) => None,
+            Stream::Tls(stream) => stream.transport().peer_addr(),
         }
     }
 
@@ -38,7 +52,7 @@ impl Stream {
     pub(crate) fn carries_https(&self) -> bool {
         match self {
             Stream::Tcp(_) => false,
-            Stream::Unix(_) => true,
+            Stream::Unix(_) | Stream::Tls(_) => true,
         }
     }
 
@@ -46,7 +60,7 @@ impl Stream {
     /// missing, and the kernel drops the bytes that the peer does not take. Unix sockets have no
     /// such reset.
     pub(crate) fn reset_on_close(&self) {
-        if let Stream::Tcp(stream) = self {
+        if let Stream::Tcp(stream) = self.transport() {
             // If this fails, the connection is gone already.
             let _ = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         }
@@ -56,6 +70,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => { stream }.read(buf),
             Stream::Unix(stream) => { stream }.read(buf),
+            Stream::Tls(stream) => stream.read(buf),
         }
     }
 
@@ -63,6 +78,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => { stream }.write(bytes),
             Stream::Unix(stream) => { stream }.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -70,6 +86,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => { stream }.write_vectored(parts),
             Stream::Unix(stream) => { stream }.write_vectored(parts),
+            Stream::Tls(stream) => stream.write_vectored(parts),
         }
     }
 
@@ -77,6 +94,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => { stream }.write_all(bytes),
             Stream::Unix(stream) => { stream }.write_all(bytes),
+            Stream::Tls(stream) => stream.write_all(&[bytes], &mut || {}),
         }
     }
 
@@ -109,6 +127,9 @@ impl Stream {
         body: &[u8],
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
+        if let Stream::Tls(stream) = self {
+            return stream.write_all(&[head, body], progressed);
+        }
         let parts = [IoSlice::new(head), IoSlice::new(body)];
         let written = self.write_vectored(&parts)?;
         match written.checked_sub(head.len()) {
@@ -129,6 +150,15 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => Some(stream.as_fd()),
             Stream::Unix(stream) => Some(stream.as_fd()),
+            Stream::Tls(_) => None,
+        }
+    }
+
+    /// Tells the client that the stream ends as it should, if the protocol has a word for it.
+    pub(crate) fn say_goodbye(&self) -> io::Result<()> {
+        match self {
+            Stream::Tls(stream) => stream.say_goodbye(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
         }
     }
 
@@ -136,6 +166,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),
             Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tls(stream) => stream.shutdown(how),
         }
     }
 
@@ -143,6 +174,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tls(stream) => stream.transport().set_read_timeout(timeout),
         }
     }
 
@@ -150,6 +182,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_write_timeout(timeout),
             Stream::Unix(stream) => stream.set_write_timeout(timeout),
+            Stream::Tls(stream) => stream.transport().set_write_timeout(timeout),
         }
     }
 }

@@ -21,6 +21,7 @@ use rustix::{fd::AsFd, io::Errno};
 use super::{
     Admit, OnTrouble, Trouble,
     connections::{Connections, OpenConnection},
+    entrance::{self, Entrance},
     refuse::Refused,
 };
 use crate::{
@@ -36,6 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 pub(super) struct Acceptor<'a> {
     pub(super) connections: &'a Arc<Connections>,
     pub(super) service: Arc<Service>,
+    pub(super) entrance: &'a Entrance,
     pub(super) admission: Option<&'a Admit>,
     pub(super) refused: Refused,
     pub(super) is_shared: bool,
@@ -116,7 +118,10 @@ impl Acceptor<'_> {
 
     fn serve(&self, stream: Stream, place: Place) {
         let limits = &self.service.limits;
-        let stream = Arc::new(stream);
+        let stream = match self.entrance.wrap(stream) {
+            Ok(stream) => Arc::new(stream),
+            Err(error) => return log::warn!("a connection cannot speak TLS: {error}"),
+        };
         let added =
             self.connections.add(stream, limits.connections, limits.connections_per_address);
         let connection = match added {
@@ -159,7 +164,10 @@ impl Drop for Admitted {
 }
 
 fn serve(connection: &OpenConnection, service: &Service) {
-    if let Err(error) = connection::serve(connection.stream(), service, connection) {
+    let stream = connection.stream();
+    let served = entrance::enter(stream, connection)
+        .and_then(|(client, begin)| connection::serve(stream, service, connection, &client, begin));
+    if let Err(error) = served {
         log::debug!("a connection has failed: {error}");
     }
 }

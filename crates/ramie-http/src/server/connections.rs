@@ -195,7 +195,8 @@ impl Connections {
     fn dismiss(&self, is_to_leave: impl Fn(&Member) -> bool) {
         for member in self.members() {
             let phase = PhaseWord::from_bits(member.phase.load(Ordering::SeqCst)).phase();
-            if phase == Phase::Idle && is_to_leave(&member) {
+            let may_leave = matches!(phase, Phase::Handshake | Phase::Idle);
+            if may_leave && is_to_leave(&member) {
                 let _ = member.stream.shutdown(Shutdown::Read);
             }
         }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod connections;
+mod entrance;
 mod overseer;
 mod refuse;
 
@@ -22,7 +23,10 @@ use ramie::{
     os::unix::net::UnixListener,
 };
 
-use self::{accept::Acceptor, connections::Connections, overseer::Ticks, refuse::Refused};
+use self::{
+    accept::Acceptor, connections::Connections, entrance::Entrance, overseer::Ticks,
+    refuse::Refused,
+};
 use crate::{connection::Service, limits::Limits, router::Router};
 
 /// How long a new connection may take to begin its first request once the server stops.
@@ -46,6 +50,7 @@ pub struct Server {
     place: Option<Place>,
     grace: Duration,
     admission: Option<Admit>,
+    entrance: Entrance,
     is_shared: bool,
     tolerates_half_close: bool,
     on_trouble: OnTrouble,
@@ -102,6 +107,7 @@ impl Server {
             place: None,
             grace: Duration::from_secs(10),
             admission: None,
+            entrance: Entrance::default(),
             is_shared: false,
             tolerates_half_close: false,
             on_trouble: Arc::new(|trouble| log::warn!("{trouble}")),
@@ -165,6 +171,15 @@ impl Server {
     #[must_use]
     pub fn admit_if(mut self, admits: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
         self.admission = Some(Arc::new(admits));
+        self
+    }
+
+    /// Speaks TLS on all connections. With the feature `http2`, clients choose between HTTP/2 and
+    /// HTTP/1.1 (ALPN).
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: &crate::Tls) -> Self {
+        self.entrance.tls = Some(tls.clone());
         self
     }
 
@@ -244,6 +259,7 @@ impl Server {
         let acceptor = Acceptor {
             connections: &self.connections,
             service: Arc::clone(service),
+            entrance: &self.entrance,
             admission: self.admission.as_ref(),
             refused: Refused::default(),
             is_shared: self.is_shared,

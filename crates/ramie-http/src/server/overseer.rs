@@ -24,6 +24,7 @@ const LONGEST_TICK: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticks {
     length: Duration,
+    handshake: u32,
     idle: u32,
     head: u32,
     handler: u32,
@@ -33,6 +34,7 @@ pub(super) struct Ticks {
 impl Ticks {
     pub(super) fn of_limits(limits: &Limits) -> Self {
         let all = [
+            limits.handshake_timeout,
             limits.idle_timeout,
             limits.head_timeout,
             limits.request_timeout,
@@ -46,13 +48,14 @@ impl Ticks {
             let ticks = limit.as_nanos().div_ceil(length.as_nanos()) + 1;
             u32::try_from(ticks).unwrap_or(u32::MAX).min(u32::MAX / 4)
         };
-        let [idle, head, handler, write] = all.map(count);
-        Ticks { length, idle, head, handler, write }
+        let [handshake, idle, head, handler, write] = all.map(count);
+        Ticks { length, handshake, idle, head, handler, write }
     }
 
     #[inline]
     pub(super) fn of(&self, phase: Phase) -> Option<u32> {
         match phase {
+            Phase::Handshake => Some(self.handshake),
             Phase::Idle => Some(self.idle),
             Phase::Head => Some(self.head),
             Phase::Handler => Some(self.handler),
@@ -128,7 +131,7 @@ fn tick(connections: &Connections, tolerates_half_close: bool) {
 
 fn end_overdue(member: &Member, phase: Phase) {
     match phase {
-        Phase::Idle => _ = member.stream().shutdown(Shutdown::Read),
+        Phase::Handshake | Phase::Idle => _ = member.stream().shutdown(Shutdown::Read),
         Phase::Head => {
             member.judge(Verdict::Late);
             let _ = member.stream().shutdown(Shutdown::Read);

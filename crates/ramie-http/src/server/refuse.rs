@@ -39,6 +39,10 @@ impl Drop for Lingering {
 impl Refused {
     /// Answers without waiting: the response fits into the buffer of a new socket.
     pub(super) fn refuse(&self, stream: Arc<Stream>, place: Place) {
+        // A client that speaks TLS would not understand it, and has to connect again anyway.
+        if matches!(*stream, Stream::Tls(_)) {
+            return;
+        }
         let _ = stream.set_write_timeout(Some(Duration::from_millis(1)));
         let _ = stream.write_all(&overloaded());
         let before = self.0.fetch_add(1, Ordering::Relaxed);
