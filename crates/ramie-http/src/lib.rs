@@ -50,6 +50,8 @@ pub mod extract;
 mod files;
 mod h1;
 mod handler;
+#[cfg(feature = "http2")]
+mod http2;
 mod io;
 mod limits;
 mod refusal;

@@ -21,6 +21,7 @@ use std::time::Duration;
 /// | `write_timeout` | 30 s | close |
 /// | `request_timeout` | 60 s | 503, close |
 /// | `requests_per_connection` | 100,000 | close behind the last response |
+/// | `concurrent_streams` | 100 | that request is refused (HTTP/2) |
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
 ///
@@ -63,6 +64,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// How many requests one connection may send.
     pub requests_per_connection: u64,
+    /// How many requests of one connection of HTTP/2 are under way at once.
+    pub concurrent_streams: u32,
     /// How many connections are open at once.
     pub connections: usize,
     /// How many connections are open at once from one address (of IPv6: from one /64 network).
@@ -85,6 +88,7 @@ impl Limits {
         write_timeout: Duration::from_secs(30),
         request_timeout: Duration::from_secs(60),
         requests_per_connection: 100_000,
+        concurrent_streams: 100,
         connections: 100_000,
         connections_per_address: 10_000,
     };

@@ -182,6 +182,10 @@ impl Parts {
         self.route = Some(route);
     }
 
+    pub(crate) fn set_peer(&mut self, peer: Option<SocketAddr>) {
+        self.peer = peer;
+    }
+
     pub(crate) fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
         self.params = params;
     }

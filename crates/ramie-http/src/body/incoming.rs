@@ -67,7 +67,7 @@ enum BodyLeft {
 }
 
 /// How fast a body arrives.
-struct Pace {
+pub(crate) struct Pace {
     /// The time that reads have waited. The time between two reads is not the client's.
     waited: Duration,
     received: u64,
@@ -100,12 +100,7 @@ impl Incoming {
             expectation: expectation.clone(),
             input,
             left,
-            pace: Pace {
-                waited: Duration::ZERO,
-                received: 0,
-                bytes_per_second: limits.body_bytes_per_second,
-                grace: limits.body_grace,
-            },
+            pace: Pace::new(limits),
             room: limits.body_bytes,
             most: limits.body_bytes,
             error: None,
@@ -304,11 +299,11 @@ impl BodySource {
         self.stream.set_read_timeout(Some(self.pace.patience()?))?;
         let begin = Instant::now();
         let received = self.stream.read(buf);
-        self.pace.waited += begin.elapsed();
+        self.pace.add_wait(begin.elapsed());
         match received {
             Ok(0) => Err(BodyError::Truncated.into()),
             Ok(received) => {
-                self.pace.received += received as u64;
+                self.pace.add(received);
                 Ok(received)
             }
             Err(error) if is_timeout(&error) => Err(BodyError::TooSlow.into()),
@@ -324,8 +319,25 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 impl Pace {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Pace {
+            waited: Duration::ZERO,
+            received: 0,
+            bytes_per_second: limits.body_bytes_per_second,
+            grace: limits.body_grace,
+        }
+    }
+
+    pub(crate) fn add(&mut self, received: usize) {
+        self.received += received as u64;
+    }
+
+    pub(crate) fn add_wait(&mut self, waited: Duration) {
+        self.waited += waited;
+    }
+
     /// How long the next bytes may take.
-    fn patience(&self) -> Result<Duration, BodyError> {
+    pub(crate) fn patience(&self) -> Result<Duration, BodyError> {
         if self.bytes_per_second == 0 {
             return Ok(Duration::from_secs(365 * 24 * 60 * 60));
         }

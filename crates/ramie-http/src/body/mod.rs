@@ -6,6 +6,8 @@ mod incoming;
 mod writer;
 
 pub use error::BodyError;
+#[cfg(feature = "http2")]
+pub(crate) use incoming::Pace;
 pub(crate) use incoming::{BodySource, Incoming};
 pub(crate) use writer::BodySink;
 pub use writer::BodyWriter;
@@ -66,6 +68,17 @@ pub(crate) enum BodyKind {
     Write(WriteBody),
     File(FileRange),
     Incoming(Incoming),
+    /// Of a request of another protocol.
+    #[cfg_attr(not(feature = "http2"), allow(dead_code, reason = "only HTTP/2 has it"))]
+    Arriving(Box<dyn ArrivingBody>),
+}
+
+/// The body of a request that another protocol than HTTP/1.1 delivers.
+pub(crate) trait ArrivingBody: Read + Send {
+    /// The announced number of bytes.
+    fn length(&self) -> Option<u64>;
+    fn set_limit(&mut self, most: u64);
+    fn take_trailers(&mut self) -> Option<HeaderMap>;
 }
 
 impl Body {
@@ -128,6 +141,7 @@ impl Body {
             BodyKind::Write(_) => None,
             BodyKind::File(part) => Some(part.left()),
             BodyKind::Incoming(incoming) => incoming.length(),
+            BodyKind::Arriving(body) => body.length(),
         }
     }
 
@@ -174,6 +188,7 @@ impl Body {
     pub fn take_trailers(&mut self) -> Option<HeaderMap> {
         match &mut self.0 {
             BodyKind::Incoming(incoming) => incoming.take_trailers(),
+            BodyKind::Arriving(body) => body.take_trailers(),
             _ => None,
         }
     }
@@ -181,8 +196,10 @@ impl Body {
     /// Sets how many bytes the client may send in this body, instead of `Limits::body_bytes`. Has
     /// no effect on other bodies.
     pub fn set_limit(&mut self, most: u64) {
-        if let BodyKind::Incoming(incoming) = &self.0 {
-            incoming.set_limit(most);
+        match &mut self.0 {
+            BodyKind::Incoming(incoming) => incoming.set_limit(most),
+            BodyKind::Arriving(body) => body.set_limit(most),
+            _ => {}
         }
     }
 }
@@ -218,6 +235,7 @@ impl Read for Body {
             )),
             BodyKind::File(part) => part.read(buf),
             BodyKind::Incoming(incoming) => incoming.read(buf),
+            BodyKind::Arriving(body) => body.read(buf),
         }
     }
 }

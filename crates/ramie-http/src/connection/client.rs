@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::{h1::head::Head, request::Parts};
 
 /// The other side of a connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Client {
     pub(crate) peer: Option<SocketAddr>,
     #[cfg(feature = "tls")]
@@ -15,18 +15,26 @@ pub(crate) struct Client {
 impl Client {
     /// The parts of a request of this client.
     pub(super) fn parts(&self, head: Box<Head>) -> Parts {
-        let mut parts = Parts::received(head, self.peer);
+        let mut parts = Parts::received(head, None);
         self.describe(&mut parts);
         parts
     }
 
+    /// Whether the client has chosen HTTP/2 (ALPN).
+    #[cfg(feature = "http2")]
+    pub(super) fn speaks_http2(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.as_ref().is_some_and(|tls| tls.protocol() == Some(b"h2"));
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
     /// Adds what handlers may want to know.
-    pub(super) fn describe(&self, parts: &mut Parts) {
+    pub(crate) fn describe(&self, parts: &mut Parts) {
+        parts.set_peer(self.peer);
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             parts.extensions_mut().insert(tls.clone());
         }
-        #[cfg(not(feature = "tls"))]
-        let _ = parts;
     }
 }

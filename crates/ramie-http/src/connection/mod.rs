@@ -43,6 +43,8 @@ pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{output::Output, respond::Asked};
+#[cfg(feature = "http2")]
+use crate::http2;
 use crate::{
     body::{Body, Incoming},
     h1::{
@@ -78,7 +80,7 @@ pub(crate) struct Service {
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
 pub(crate) fn serve(
     stream: &Arc<Stream>,
-    service: &Service,
+    service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
     begin: Input,
@@ -93,11 +95,15 @@ pub(crate) fn serve(
 
 fn serve_until_end(
     stream: &Arc<Stream>,
-    service: &Service,
+    service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
     begin: Input,
 ) -> io::Result<()> {
+    #[cfg(feature = "http2")]
+    if client.speaks_http2() {
+        return http2::serve(stream, service, presence, client, begin);
+    }
     let mut connection = Http1 {
         stream,
         service,
@@ -123,6 +129,12 @@ fn serve_until_end(
             presence.enter(Phase::Other);
             linger(stream, LINGER);
             Ok(())
+        }
+        #[cfg(feature = "http2")]
+        Ended::Http2 => {
+            let input = std::mem::take(&mut connection.input);
+            drop(connection);
+            http2::serve(stream, service, presence, client, input)
         }
         Ended::Upgraded(upgrade) => {
             connection.output.flush()?;
@@ -157,6 +169,9 @@ enum Ended {
     /// The client has closed it, or is idle for too long.
     Closed,
     ClosedByServer,
+    /// The client goes on with HTTP/2.
+    #[cfg(feature = "http2")]
+    Http2,
     Upgraded(Upgrade),
 }
 
@@ -187,6 +202,8 @@ impl<P: Presence> Http1<'_, P> {
                 },
                 Ok(None) => return Ok(Ended::Closed),
                 Err(NoHead::Io(error)) => return Err(error),
+                #[cfg(feature = "http2")]
+                Err(NoHead::Http2) => return Ok(Ended::Http2),
                 Err(NoHead::Refused(refusal)) => return self.refuse(refusal),
             }
         }
@@ -203,6 +220,10 @@ impl<P: Presence> Http1<'_, P> {
     /// Waits for the next head. None: the client has closed the connection, or is to be left.
     fn next_head(&mut self) -> Result<Option<Box<Head>>, NoHead> {
         loop {
+            #[cfg(feature = "http2")]
+            if self.served == 0 && self.input.unused().starts_with(http2::PREFACE) {
+                return Err(NoHead::Http2);
+            }
             if let Some(head) = self.parse_head()? {
                 return Ok(Some(head));
             }
@@ -478,6 +499,9 @@ const LATE_HEAD: Refusal =
 enum NoHead {
     Refused(Refusal),
     Io(io::Error),
+    /// The client speaks HTTP/2 without having asked (prior knowledge).
+    #[cfg(feature = "http2")]
+    Http2,
 }
 
 impl From<Refusal> for NoHead {

@@ -158,6 +158,10 @@ fn send_streamed(
             output.flush_if_large()
         }
         BodyKind::File(part) => output.send_file(part),
+        BodyKind::Arriving(mut body) => {
+            let length = body.length();
+            send_read(output, &mut *body, length, framing)
+        }
         BodyKind::Incoming(incoming) => {
             let length = incoming.length();
             send_read(output, &mut { incoming }, length, framing)

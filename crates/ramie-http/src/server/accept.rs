@@ -163,7 +163,7 @@ impl Drop for Admitted {
     }
 }
 
-fn serve(connection: &OpenConnection, service: &Service) {
+fn serve(connection: &OpenConnection, service: &Arc<Service>) {
     let stream = connection.stream();
     let served = entrance::enter(stream, connection)
         .and_then(|(client, begin)| connection::serve(stream, service, connection, &client, begin));

@@ -1,0 +1,302 @@
+//! Bodies of HTTP/2: hyper's as readers, and handlers' as hyper's.
+
+use std::{
+    future::{Future, poll_fn},
+    io::{self, Read},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use hyper::body::{Body as HyperBody, Frame, Incoming, SizeHint};
+use ramie::{
+    cancel,
+    channel::{self, Receiver, SendTimeoutError, Sender},
+    future::{RecvFuture, block_on_or_cancelled},
+    time::Instant,
+};
+
+use super::exchange::CancelOnDrop;
+use crate::{
+    body::{ArrivingBody, BodyError, BodyKind, BodySink, BodyWriter, Pace},
+    limits::Limits,
+};
+
+/// The size of the pieces in which a body is written.
+const PIECE: usize = 16 << 10;
+
+/// The body of a request, which hyper receives.
+pub(super) struct RequestBody {
+    incoming: Incoming,
+    piece: Bytes,
+    trailers: Option<HeaderMap>,
+    pace: Pace,
+    /// Bytes that may still come before the body is too large.
+    room: u64,
+    most: u64,
+    is_at_end: bool,
+    error: Option<BodyError>,
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming, limits: &Limits) -> Self {
+        RequestBody {
+            incoming,
+            piece: Bytes::new(),
+            trailers: None,
+            pace: Pace::new(limits),
+            room: limits.body_bytes,
+            most: limits.body_bytes,
+            is_at_end: false,
+            error: None,
+        }
+    }
+
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.length().is_some_and(|length| length > self.most) {
+            return Err(BodyError::TooLarge { most: self.most }.into());
+        }
+        while self.piece.is_empty() && !self.is_at_end {
+            match self.next_frame()?.map(Frame::into_data) {
+                None => self.is_at_end = true,
+                Some(Ok(piece)) => {
+                    self.pace.add(piece.len());
+                    let room = self.room.checked_sub(piece.len() as u64);
+                    self.room = room.ok_or(BodyError::TooLarge { most: self.most })?;
+                    self.piece = piece;
+                }
+                Some(Err(frame)) => self.trailers = frame.into_trailers().ok(),
+            }
+        }
+        let length = self.piece.len().min(buf.len());
+        self.piece.copy_to_slice(&mut buf[..length]);
+        Ok(length)
+    }
+
+    fn next_frame(&mut self) -> io::Result<Option<Frame<Bytes>>> {
+        let patience = self.pace.patience()?;
+        let next = poll_fn(|context| Pin::new(&mut self.incoming).poll_frame(context));
+        let begin = Instant::now();
+        let (received, is_late) =
+            match cancel::with_timeout(patience, || block_on_or_cancelled(next)) {
+                Ok(received) => (received, false),
+                Err(elapsed) => (elapsed.into_value(), true),
+            };
+        self.pace.add_wait(begin.elapsed());
+        match received {
+            Ok(Some(Ok(frame))) => Ok(Some(frame)),
+            Ok(None) => Ok(None),
+            // The client has reset the stream, or has broken the protocol.
+            Ok(Some(Err(_))) => Err(BodyError::Truncated.into()),
+            Err(_) if is_late && cancel::check_cancelled().is_ok() => {
+                Err(BodyError::TooSlow.into())
+            }
+            Err(cancelled) => Err(cancelled.into()),
+        }
+    }
+}
+
+impl Read for RequestBody {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.read_some(buf).inspect_err(|error| self.error = BodyError::of(error))
+    }
+}
+
+impl ArrivingBody for RequestBody {
+    fn length(&self) -> Option<u64> {
+        // hyper counts what is left of the announced length.
+        let left = self.incoming.size_hint().exact()?;
+        Some(left + (self.most - self.room))
+    }
+
+    fn set_limit(&mut self, most: u64) {
+        let read = self.most - self.room;
+        (self.most, self.room) = (most, most.saturating_sub(read));
+    }
+
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
+    }
+}
+
+type FrameOfResponse = io::Result<Frame<Bytes>>;
+
+/// The body of a response, from which hyper takes frames.
+pub(super) struct ResponseBody {
+    frames: FramesToSend,
+    /// The announced number of bytes.
+    length: Option<u64>,
+    handler: Option<CancelOnDrop>,
+}
+
+enum FramesToSend {
+    Full(Bytes),
+    Written { receiver: Receiver<FrameOfResponse>, next: RecvFuture<FrameOfResponse> },
+    None,
+}
+
+impl ResponseBody {
+    pub(super) fn full(bytes: Bytes) -> Self {
+        let length = Some(bytes.len() as u64);
+        let frames = if bytes.is_empty() { FramesToSend::None } else { FramesToSend::Full(bytes) };
+        ResponseBody { frames, length, handler: None }
+    }
+
+    /// If the body is dropped before its end, the handler that writes it is cancelled.
+    pub(super) fn cancel_if_dropped(&mut self, handler: CancelOnDrop) {
+        match self.frames {
+            FramesToSend::Written { .. } => self.handler = Some(handler),
+            // The handler has ended.
+            _ => handler.forget(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.frames = FramesToSend::None;
+        if let Some(handler) = self.handler.take() {
+            handler.forget();
+        }
+    }
+}
+
+impl HyperBody for ResponseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<FrameOfResponse>> {
+        let frame = match &mut self.frames {
+            FramesToSend::None => None,
+            FramesToSend::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.frames = FramesToSend::None;
+                Some(Ok(Frame::data(bytes)))
+            }
+            FramesToSend::Written { receiver, next } => {
+                let received = ready!(Pin::new(&mut *next).poll(context));
+                *next = (&*receiver).into_future();
+                received.ok()
+            }
+        };
+        if frame.is_none() {
+            self.end();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.frames, FramesToSend::None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// Writes the body of a response, on the fiber of its handler.
+pub(super) struct Frames {
+    to_hyper: Sender<FrameOfResponse>,
+    piece: Vec<u8>,
+    trailers: Option<HeaderMap>,
+    write_timeout: Duration,
+}
+
+impl Frames {
+    pub(super) fn new(length: Option<u64>, write_timeout: Duration) -> (Self, ResponseBody) {
+        let (to_hyper, receiver) = channel::bounded(1);
+        let next = (&receiver).into_future();
+        let frames = FramesToSend::Written { receiver, next };
+        let frames_of = Frames { to_hyper, piece: Vec::new(), trailers: None, write_timeout };
+        (frames_of, ResponseBody { frames, length, handler: None })
+    }
+
+    /// Writes the whole body. If that fails, hyper resets the stream, so that the client notices.
+    pub(super) fn write(mut self, kind: BodyKind, length: Option<u64>) {
+        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.write_kind(kind, length)
+        }));
+        let written = written.unwrap_or_else(|_| Err(io::Error::other("a body has panicked")));
+        if let Err(error) = written {
+            // A client that takes no bytes is not told.
+            let _ = self.to_hyper.send_timeout(Err(error), self.write_timeout);
+        }
+    }
+
+    fn write_kind(&mut self, kind: BodyKind, length: Option<u64>) -> io::Result<()> {
+        match kind {
+            BodyKind::Write(write) => write(&mut BodyWriter::new(self))?,
+            kind => self.copy(crate::body::Body(kind), length)?,
+        }
+        self.flush()?;
+        match self.trailers.take() {
+            Some(trailers) => self.send(Frame::trailers(trailers)),
+            None => Ok(()),
+        }
+    }
+
+    fn copy(&mut self, mut reader: impl Read, length: Option<u64>) -> io::Result<()> {
+        let mut left = length;
+        loop {
+            let most = left.map_or(PIECE, |left| PIECE.min(usize::try_from(left).unwrap_or(PIECE)));
+            if most == 0 {
+                return Ok(());
+            }
+            let mut piece = vec![0; most];
+            let read = match reader.read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            match (read, &mut left) {
+                (0, None) => return Ok(()),
+                (0, Some(_)) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the reader of a response has fewer bytes than its length",
+                    ));
+                }
+                (_, Some(left)) => *left -= read as u64,
+                (_, None) => {}
+            }
+            piece.truncate(read);
+            self.send(Frame::data(piece.into()))?;
+        }
+    }
+
+    fn send(&mut self, frame: Frame<Bytes>) -> io::Result<()> {
+        self.to_hyper.send_timeout(Ok(frame), self.write_timeout).map_err(|error| {
+            io::Error::from(match error {
+                SendTimeoutError::Timeout(_) => io::ErrorKind::TimedOut,
+                _ => io::ErrorKind::BrokenPipe,
+            })
+        })
+    }
+}
+
+impl BodySink for Frames {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() < PIECE { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::take(&mut self.piece);
+        self.send(Frame::data(piece.into()))
+    }
+
+    fn set_trailers(&mut self, trailers: HeaderMap) {
+        self.trailers = Some(trailers);
+    }
+}
