@@ -1,6 +1,11 @@
 //! What a connection does before its first request.
 
 use std::io;
+#[cfg(feature = "tls")]
+use std::panic::resume_unwind;
+
+#[cfg(feature = "tls")]
+use ramie::fiber::{self, Builder};
 
 use crate::{
     connection::{Client, Presence},
@@ -46,7 +51,13 @@ fn shake_hands(
 ) -> io::Result<Option<crate::tls::TlsInfo>> {
     let Stream::Tls(tls) = stream else { return Ok(None) };
     presence.enter(crate::connection::Phase::Handshake);
-    if let Err(error) = tls.shake_hands(begin) {
+    // The handshake needs more stack than all that follows, and the memory of a stack stays with its
+    // fiber. So it runs on another fiber, whose stack then serves other handshakes.
+    let shaken = fiber::scope(|fibers| {
+        let shaken = Builder::new().spawn_scoped_local(fibers, || tls.shake_hands(begin))?;
+        shaken.join().unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    if let Err(error) = shaken {
         // The client may still send, and would lose the alert.
         presence.enter(crate::connection::Phase::Other);
         crate::connection::linger(stream.transport(), std::time::Duration::from_secs(1));
