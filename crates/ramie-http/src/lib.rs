@@ -61,6 +61,8 @@ mod router;
 mod server;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use body::{Body, BodyError, BodyWriter};
 #[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]

@@ -313,7 +313,7 @@ impl BodySource {
 }
 
 /// Whether the read timeout has passed, and not a limit of the program.
-fn is_timeout(error: &io::Error) -> bool {
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
         && !ramie::cancel::is_cancelled(error)
 }

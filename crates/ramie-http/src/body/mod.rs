@@ -8,6 +8,8 @@ mod writer;
 pub use error::BodyError;
 #[cfg(feature = "http2")]
 pub(crate) use incoming::Pace;
+#[cfg(feature = "websocket")]
+pub(crate) use incoming::is_timeout;
 pub(crate) use incoming::{BodySource, Incoming};
 pub(crate) use writer::BodySink;
 pub use writer::BodyWriter;

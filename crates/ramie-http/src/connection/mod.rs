@@ -141,7 +141,8 @@ fn serve_until_end(
             presence.enter(Phase::Other);
             let input = std::mem::take(&mut connection.input);
             drop(connection);
-            upgrade.call(Upgraded::new(Arc::clone(stream), input));
+            let upgraded = Upgraded::new(Arc::clone(stream), input);
+            presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
         }

@@ -4,6 +4,7 @@ use std::{
     fmt,
     io::{self, IoSlice, Read, Write},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use crate::io::{Input, Stream};
@@ -44,6 +45,27 @@ pub struct Upgraded {
 impl Upgraded {
     pub(super) fn new(stream: Arc<Stream>, input: Input) -> Self {
         Upgraded { stream, input }
+    }
+
+    #[cfg(feature = "websocket")]
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Sets how long a read may wait; as for [`ramie::net::TcpStream`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(timeout)
+    }
+
+    /// Sets how long a write may wait; as for [`ramie::net::TcpStream`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_write_timeout(timeout)
     }
 }
 
