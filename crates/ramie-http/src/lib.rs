@@ -54,6 +54,7 @@ mod handler;
 mod http2;
 mod io;
 mod limits;
+mod network;
 mod refusal;
 mod request;
 mod response;
@@ -73,6 +74,7 @@ pub use handler::{ByParts, ByRequest, Handler};
 #[doc(no_inline)]
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 pub use limits::Limits;
+pub use network::{Network, NetworkError};
 pub use request::{Parts, Request};
 pub use response::{Html, IntoResponse, Redirect, Response, ResponseHeaders};
 pub use router::{MethodRouter, Next, Router, any, delete, get, head, options, patch, post, put};

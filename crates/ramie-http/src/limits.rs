@@ -46,7 +46,8 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Bytes of the fields behind a body.
     pub trailer_bytes: usize,
-    /// The time from the accept of a connection to the end of its TLS handshake.
+    /// The time from the accept of a connection to the end of its TLS handshake, and to that of the
+    /// header of a proxy.
     pub handshake_timeout: Duration,
     /// The time from the first byte of a request to the end of its head.
     pub head_timeout: Duration,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::{h1::head::Head, request::Parts};
 
 /// The other side of a connection.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) peer: Option<SocketAddr>,
     #[cfg(feature = "tls")]
@@ -13,6 +13,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(peer: Option<SocketAddr>) -> Self {
+        Client {
+            peer,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
     /// The parts of a request of this client.
     pub(super) fn parts(&self, head: Box<Head>) -> Parts {
         let mut parts = Parts::received(head, None);

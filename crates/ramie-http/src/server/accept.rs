@@ -118,12 +118,14 @@ impl Acceptor<'_> {
 
     fn serve(&self, stream: Stream, place: Place) {
         let limits = &self.service.limits;
+        let is_of_proxy = self.entrance.is_of_proxy(&stream);
         let stream = match self.entrance.wrap(stream) {
             Ok(stream) => Arc::new(stream),
             Err(error) => return log::warn!("a connection cannot speak TLS: {error}"),
         };
-        let added =
-            self.connections.add(stream, limits.connections, limits.connections_per_address);
+        // The connections of a proxy count for the clients in its headers.
+        let per_address = (!is_of_proxy).then_some(limits.connections_per_address);
+        let added = self.connections.add(stream, limits.connections, per_address);
         let connection = match added {
             Ok(connection) => connection,
             Err((stream, _)) => return self.refused.refuse(stream, place),
@@ -140,7 +142,7 @@ impl Acceptor<'_> {
         let spawn = || {
             Builder::new().on(place).spawn(move || {
                 if let Some(connection) = admitted.connection.take() {
-                    serve(&connection, &service);
+                    serve(&connection, is_of_proxy, &service);
                 }
             })
         };
@@ -163,9 +165,9 @@ impl Drop for Admitted {
     }
 }
 
-fn serve(connection: &OpenConnection, service: &Arc<Service>) {
+fn serve(connection: &OpenConnection, is_of_proxy: bool, service: &Arc<Service>) {
     let stream = connection.stream();
-    let served = entrance::enter(stream, connection)
+    let served = entrance::enter(connection, is_of_proxy, &service.limits)
         .and_then(|(client, begin)| connection::serve(stream, service, connection, &client, begin));
     if let Err(error) = served {
         log::debug!("a connection has failed: {error}");

@@ -62,7 +62,8 @@ struct Table {
 /// The part of a connection that others reach.
 pub(super) struct Member {
     stream: Arc<Stream>,
-    network: Option<IpAddr>,
+    /// The network that the connection counts for.
+    network: OnceLock<IpAddr>,
     /// What the connection does, and the tick at which its time is up.
     phase: AtomicU64,
     verdict: AtomicU8,
@@ -116,23 +117,21 @@ impl Connections {
         self: &Arc<Self>,
         stream: Arc<Stream>,
         most: usize,
-        most_of_network: usize,
+        most_of_network: Option<usize>,
     ) -> Result<OpenConnection, (Arc<Stream>, Full)> {
-        let network = stream.peer_addr().map(|peer| network_of(peer.ip()));
+        let network = most_of_network.and(stream.peer_addr()).map(|peer| network_of(peer.ip()));
         let mut table = self.table();
         if table.present.len() >= most {
             return Err((stream, Full::Server));
         }
-        if let Some(network) = network {
-            let count = table.by_network.entry(network).or_default();
-            if *count >= most_of_network {
-                return Err((stream, Full::Network));
-            }
-            *count += 1;
+        if let (Some(network), Some(most)) = (network, most_of_network)
+            && !table.count_for(network, most)
+        {
+            return Err((stream, Full::Network));
         }
         let member = Arc::new(Member {
             stream,
-            network,
+            network: network.map_or_else(OnceLock::new, OnceLock::from),
             phase: AtomicU64::new(PhaseWord::new(Phase::Other, None).to_bits()),
             verdict: AtomicU8::new(Verdict::None as u8),
             is_new: AtomicBool::new(true),
@@ -225,7 +224,27 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
+impl Table {
+    /// Counts a connection for a network. Returns false if the network has too many.
+    fn count_for(&mut self, network: IpAddr, most: usize) -> bool {
+        let count = self.by_network.entry(network).or_default();
+        let has_room = *count < most;
+        *count += usize::from(has_room);
+        has_room
+    }
+}
+
 impl OpenConnection {
+    /// Counts the connection of a proxy for its client. Returns false if the client has too many.
+    pub(super) fn count_for(&self, client: IpAddr, most: usize) -> bool {
+        let network = network_of(client);
+        let is_counted = self.connections.table().count_for(network, most);
+        if is_counted {
+            let _ = self.member.network.set(network);
+        }
+        is_counted
+    }
+
     pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.member.stream
     }
@@ -311,12 +330,12 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut table = self.connections.table();
         let member = table.present.remove(&self.key);
-        if let Some(network) = self.member.network
-            && let Some(count) = table.by_network.get_mut(&network)
+        if let Some(network) = self.member.network.get()
+            && let Some(count) = table.by_network.get_mut(network)
         {
             *count -= 1;
             if *count == 0 {
-                table.by_network.remove(&network);
+                table.by_network.remove(network);
             }
         }
         let is_last = table.present.is_empty();

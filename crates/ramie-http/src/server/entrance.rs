@@ -1,4 +1,4 @@
-//! What a connection does before its first request.
+//! What a connection does before its first request: the header of a proxy, and the handshake of TLS.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -7,16 +7,25 @@ use std::panic::resume_unwind;
 #[cfg(feature = "tls")]
 use ramie::fiber::{self, Builder};
 
+use super::{connections::OpenConnection, proxy_header};
 use crate::{
-    connection::{Client, Presence},
-    io::{Input, Stream},
+    connection::{Client, Phase, Presence},
+    io::{Input, Receiver, Stream},
+    limits::Limits,
+    network::Network,
 };
+
+/// How long a client may send behind a handshake that has failed.
+#[cfg(feature = "tls")]
+const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What a server asks of new connections.
 #[derive(Default)]
 pub(super) struct Entrance {
     #[cfg(feature = "tls")]
     pub(super) tls: Option<crate::tls::Tls>,
+    /// Those that speak the PROXY protocol.
+    pub(super) proxies: Option<Vec<Network>>,
 }
 
 impl Entrance {
@@ -29,28 +38,71 @@ impl Entrance {
         }
         Ok(transport)
     }
+
+    /// Whether a proxy is at the other end.
+    pub(super) fn is_of_proxy(&self, stream: &Stream) -> bool {
+        let Some(proxies) = &self.proxies else { return false };
+        let address = stream.peer_addr().map(|peer| peer.ip());
+        address.is_none_or(|address| proxies.iter().any(|proxy| proxy.contains(address)))
+    }
 }
 
 /// Waits for what comes before HTTP, and returns the client with the bytes behind it.
-pub(super) fn enter(stream: &Stream, presence: &impl Presence) -> io::Result<(Client, Input)> {
-    let client = Client {
-        peer: stream.peer_addr(),
-        #[cfg(feature = "tls")]
-        tls: shake_hands(stream, presence, Input::default())?,
-    };
-    #[cfg(not(feature = "tls"))]
-    let _ = presence;
-    Ok((client, Input::default()))
+pub(super) fn enter(
+    connection: &OpenConnection,
+    is_of_proxy: bool,
+    limits: &Limits,
+) -> io::Result<(Client, Input)> {
+    let stream = connection.stream();
+    let mut client = Client::new(stream.peer_addr());
+    let mut begin = Input::default();
+    if is_of_proxy {
+        connection.enter(Phase::Handshake);
+        let header = receive_header(stream.transport(), &mut begin)?;
+        if header.is_some() {
+            client.peer = header;
+        }
+        if let Some(peer) = header
+            && !connection.count_for(peer.ip(), limits.connections_per_address)
+        {
+            return Err(io::Error::other("the client has too many connections"));
+        }
+    }
+    #[cfg(feature = "tls")]
+    if let Stream::Tls(tls) = &**stream {
+        client.tls = Some(shake_hands(tls, connection, std::mem::take(&mut begin))?);
+    }
+    Ok((client, begin))
+}
+
+/// Receives the header of a proxy, and returns the client in it.
+fn receive_header(
+    transport: &Stream,
+    begin: &mut Input,
+) -> io::Result<Option<std::net::SocketAddr>> {
+    let mut receiver = Receiver::new(transport);
+    loop {
+        let parsed = proxy_header::parse(begin.unused());
+        let parsed = parsed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if let Some(header) = parsed {
+            begin.consume(header.length);
+            return Ok(header.client);
+        }
+        // The runtime's buffer is for others while this waits.
+        begin.copy();
+        if !receiver.receive(begin)? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
 }
 
 #[cfg(feature = "tls")]
 fn shake_hands(
-    stream: &Stream,
+    tls: &crate::io::TlsStream,
     presence: &impl Presence,
     begin: Input,
-) -> io::Result<Option<crate::tls::TlsInfo>> {
-    let Stream::Tls(tls) = stream else { return Ok(None) };
-    presence.enter(crate::connection::Phase::Handshake);
+) -> io::Result<crate::tls::TlsInfo> {
+    presence.enter(Phase::Handshake);
     // The handshake needs more stack than all that follows, and the memory of a stack stays with its
     // fiber. So it runs on another fiber, whose stack then serves other handshakes.
     let shaken = fiber::scope(|fibers| {
@@ -59,9 +111,9 @@ fn shake_hands(
     });
     if let Err(error) = shaken {
         // The client may still send, and would lose the alert.
-        presence.enter(crate::connection::Phase::Other);
-        crate::connection::linger(stream.transport(), std::time::Duration::from_secs(1));
+        presence.enter(Phase::Other);
+        crate::connection::linger(tls.transport(), LINGER);
         return Err(error);
     }
-    Ok(Some(tls.with_session(crate::tls::TlsInfo::of)))
+    Ok(tls.with_session(crate::tls::TlsInfo::of))
 }

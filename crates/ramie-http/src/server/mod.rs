@@ -4,7 +4,9 @@ mod accept;
 mod connections;
 mod entrance;
 mod overseer;
+mod proxy_header;
 mod refuse;
+mod systemd;
 
 use std::{
     fmt, io,
@@ -25,9 +27,9 @@ use ramie::{
 
 use self::{
     accept::Acceptor, connections::Connections, entrance::Entrance, overseer::Ticks,
-    refuse::Refused,
+    refuse::Refused, systemd::Passed,
 };
-use crate::{connection::Service, limits::Limits, router::Router};
+use crate::{connection::Service, limits::Limits, network::Network, router::Router};
 
 /// How long a new connection may take to begin its first request once the server stops.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
@@ -143,6 +145,46 @@ impl Server {
         Server::new(Listeners::Unix(listener))
     }
 
+    /// Serves the connections of the sockets that systemd has opened for this service: all of them,
+    /// or those with a name (`FileDescriptorName=`). All must be of TCP, or one Unix socket. Each
+    /// is passed once, so a second call finds only those that are left.
+    ///
+    /// # Errors
+    /// - [`io::ErrorKind::NotFound`]: systemd has passed no such socket to this process.
+    /// - [`io::ErrorKind::InvalidInput`]: they are of several kinds, or do not listen.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use ramie_http::Server;
+    ///
+    /// // Under systemd its socket, otherwise one of its own.
+    /// let server = match Server::from_systemd(None) {
+    ///     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+    ///         Server::bind("127.0.0.1:8080")
+    ///     }
+    ///     server => server,
+    /// };
+    /// # let _ = server;
+    /// ```
+    pub fn from_systemd(name: Option<&str>) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        let mut unix = Vec::new();
+        for socket in systemd::take(name)? {
+            match socket {
+                Passed::Tcp(socket) => listeners.push(TcpListener::from(socket)),
+                Passed::Unix(socket) => unix.push(UnixListener::from(socket)),
+            }
+        }
+        match (listeners.is_empty(), unix.pop()) {
+            (false, None) => Ok(Server::on_each(listeners)),
+            (true, Some(listener)) if unix.is_empty() => Ok(Server::on_unix(listener)),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the sockets of systemd are of several kinds: give them names, and each a server",
+            )),
+        }
+    }
+
     /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -180,6 +222,28 @@ impl Server {
     #[must_use]
     pub fn tls(mut self, tls: &crate::Tls) -> Self {
         self.entrance.tls = Some(tls.clone());
+        self
+    }
+
+    /// Expects a header of the PROXY protocol, version 1 or 2, in front of each connection from these
+    /// networks, and takes the address of the client from it. Connections from elsewhere begin
+    /// without one, and count as those of clients. The connections of Unix sockets count as those
+    /// of a proxy.
+    ///
+    /// A connection of a proxy that does not begin with a header is closed, as is one whose header
+    /// takes longer than `Limits::handshake_timeout`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie_http::{Network, Server};
+    ///
+    /// fn behind_proxies(server: Server) -> Result<Server, ramie_http::NetworkError> {
+    ///     Ok(server.proxy_protocol(["10.0.0.0/8".parse()?, "::1".parse()?]))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn proxy_protocol(mut self, proxies: impl IntoIterator<Item = Network>) -> Self {
+        self.entrance.proxies = Some(proxies.into_iter().collect());
         self
     }
 
