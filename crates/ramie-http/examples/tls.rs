@@ -1,5 +1,5 @@
 //! HTTPS, with HTTP/2 for clients that ask for it:
-//! `cargo run --release -p ramie-http --features http2,tls --example tls -- 127.0.0.1:8443 CHAIN KEY`.
+//! `cargo run --release -p ramie-http --example tls -- 127.0.0.1:8443 CHAIN KEY`.
 //!
 //! CHAIN and KEY are files in PEM. Without them, a new certificate for `localhost` is used, which
 //! clients do not trust: `curl --insecure https://localhost:8443/`. On SIGHUP the files are read

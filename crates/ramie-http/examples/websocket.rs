@@ -1,5 +1,5 @@
 //! A chat over WebSocket, whose messages go to all:
-//! `cargo run --release -p ramie-http --features websocket --example websocket -- 127.0.0.1:8080`,
+//! `cargo run --release -p ramie-http --example websocket -- 127.0.0.1:8080`,
 //! then open that address in two windows. `/echo` sends back what it gets.
 
 use std::{env, io};
@@ -38,7 +38,7 @@ type Talk = Sender<String>;
 fn chat(mut socket: WebSocket, talk: &Talk) -> io::Result<()> {
     let mut heard = talk.subscribe();
     let sender = socket.sender();
-    // Ends when a send fails, because the connection has ended.
+    // Ends when a send fails, because the connection has ended, or if the client is too slow.
     fiber::spawn(move || while heard.recv().is_ok_and(|text| sender.send(text).is_ok()) {});
     while let Some(message) = socket.read()? {
         if let Message::Text(text) = message {

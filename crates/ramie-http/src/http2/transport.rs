@@ -3,8 +3,9 @@
 //! Each channel has room for one buffer, so hyper reads no further ahead than that, and a client
 //! that takes no bytes makes hyper wait with its writes, but not with its reads.
 //!
-//! hyper sees the end of the input one poll later than the fiber of the connection, which in between
-//! lets hyper send GOAWAY: the end may be that of an idle connection, which the server has chosen.
+//! hyper sees the end of the input one poll later than the fiber of the connection does. In
+//! between, that fiber lets hyper send GOAWAY, because the server ends an idle connection by
+//! shutting its read side down.
 use std::{
     cell::Cell,
     future::Future,

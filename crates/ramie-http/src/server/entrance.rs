@@ -1,4 +1,5 @@
-//! What a connection does before its first request: the header of a proxy, and the handshake of TLS.
+//! What a connection does before its first request: it receives the header of a proxy, and makes
+//! the handshake of TLS.
 
 use std::io;
 #[cfg(feature = "tls")]
@@ -103,8 +104,8 @@ fn shake_hands(
     begin: Input,
 ) -> io::Result<crate::tls::TlsInfo> {
     presence.enter(Phase::Handshake);
-    // The handshake needs more stack than all that follows, and the memory of a stack stays with its
-    // fiber. So it runs on another fiber, whose stack then serves other handshakes.
+    // The handshake needs more stack than all that follows, and the memory of a stack stays with
+    // its fiber. So it runs on another fiber, whose stack then serves other handshakes.
     let shaken = fiber::scope(|fibers| {
         let shaken = Builder::new().spawn_scoped_local(fibers, || tls.shake_hands(begin))?;
         shaken.join().unwrap_or_else(|panic| resume_unwind(panic))

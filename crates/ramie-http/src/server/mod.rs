@@ -225,10 +225,10 @@ impl Server {
         self
     }
 
-    /// Expects a header of the PROXY protocol, version 1 or 2, in front of each connection from these
-    /// networks, and takes the address of the client from it. Connections from elsewhere begin
-    /// without one, and count as those of clients. The connections of Unix sockets count as those
-    /// of a proxy.
+    /// Expects a header of the PROXY protocol, version 1 or 2, in front of each connection from
+    /// these networks, and takes the address of the client from it. Connections from elsewhere
+    /// begin without one, and count as those of clients. The connections of Unix sockets count as
+    /// those of a proxy.
     ///
     /// A connection of a proxy that does not begin with a header is closed, as is one whose header
     /// takes longer than `Limits::handshake_timeout`.

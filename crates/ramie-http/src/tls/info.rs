@@ -10,9 +10,9 @@ use crate::{extract::FromParts, request::Parts};
 /// What the TLS handshake of a connection has found: an extension of each request that came over
 /// TLS, and an argument of handlers (500 if there was no TLS; as `Option<TlsInfo>` none).
 #[derive(Clone)]
-pub struct TlsInfo(Arc<Found>);
+pub struct TlsInfo(Arc<HandshakeFacts>);
 
-struct Found {
+struct HandshakeFacts {
     version: &'static str,
     cipher_suite: &'static str,
     server_name: Option<Box<str>>,
@@ -24,7 +24,7 @@ struct Found {
 impl TlsInfo {
     pub(crate) fn of(session: &ServerConnection) -> Self {
         let suite = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
-        TlsInfo(Arc::new(Found {
+        TlsInfo(Arc::new(HandshakeFacts {
             version: session.protocol_version().and_then(|v| v.as_str()).unwrap_or_default(),
             cipher_suite: suite.unwrap_or_default(),
             server_name: session.server_name().map(Into::into),

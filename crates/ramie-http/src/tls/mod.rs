@@ -29,9 +29,9 @@ const PROTOCOLS: &[&[u8]] = &[
 
 /// Certificates and other settings of TLS.
 ///
-/// TLS 1.2 and 1.3 are spoken. Clients may resume their sessions by tickets, whose key lives as long
-/// as the settings do and is never stored. Data before the end of the handshake (0-RTT) is refused,
-/// because an attacker could repeat it.
+/// TLS 1.2 and 1.3 are spoken. Clients may resume their sessions by tickets, whose key lives as
+/// long as the settings do and is never stored. Data before the end of the handshake (0-RTT) is
+/// refused, because an attacker could repeat it.
 ///
 /// # Examples
 /// ```no_run

@@ -88,7 +88,8 @@ impl WebSocket {
     /// A cancel point. The part of a message that has arrived stays, so the next call goes on.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::TimedOut`]: the client was silent for the idle timeout, or takes no bytes.
+    /// - [`io::ErrorKind::TimedOut`]: the client was silent for the idle timeout, or takes no
+    ///   bytes.
     /// - [`io::ErrorKind::InvalidData`]: it breaks the protocol or a limit; it was told by a close
     ///   frame.
     /// - [`io::ErrorKind::UnexpectedEof`]: the stream ended without a close frame.

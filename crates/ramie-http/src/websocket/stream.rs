@@ -5,8 +5,8 @@
 //! write holds one lock until the kernel has taken all its bytes, so frames are never mixed. Once a
 //! close frame was sent, the lock's flag refuses the messages of senders, as RFC 6455 demands.
 //!
-//! A write that fails may have sent a part of a frame, behind which nothing can follow. So the stream
-//! is shut down, and its reader sees the end.
+//! A write that fails may have sent a part of a frame, behind which nothing can follow. So the
+//! stream is shut down, and its reader sees the end.
 //!
 //! Senders have a weak reference to the stream, so that they do not keep a connection open that has
 //! ended.

@@ -67,7 +67,10 @@ fn is_same(got: &(u8, Vec<u8>), wanted: &Got) -> bool {
     }
 }
 
-fn check(cases: Vec<(&str, Vec<Vec<u8>>, Vec<Got>)>) {
+/// The number of a case, the frames of the client, and those of the server.
+type Case = (&'static str, Vec<Vec<u8>>, Vec<Got>);
+
+fn check(cases: Vec<Case>) {
     with_server(echoing, |address| {
         for (name, frames, wanted) in cases {
             let mut stream = TcpStream::connect(address).unwrap();
