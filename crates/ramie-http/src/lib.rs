@@ -38,6 +38,17 @@
 //! that the handler waits for ([`ramie::cancel`]): its calls return errors. So a handler that
 //! returns them with `?` ends early, and releases what it holds. A client that goes away is noticed
 //! within about a quarter of a second.
+//!
+//! # Features
+//! | feature | for | by |
+//! |---|---|---|
+//! | `tls` | HTTPS: `Server::tls` | rustls with ring |
+//! | `http2` | HTTP/2, chosen by the client: over TLS by ALPN, otherwise by its preface | hyper |
+//! | `websocket` | the module `websocket` | tungstenite |
+//! | `headers` | `extract::TypedHeader` | headers |
+//! | `signed-cookies` | `extract::CookieKey` | hmac, sha2 |
+//!
+//! None is on by default.
 #![deny(unsafe_code)]
 
 mod body;

@@ -118,11 +118,19 @@ pub(crate) fn serve(
     fiber::scope(|fibers| {
         fibers.spawn_local(|| reader.run(stream));
         fibers.spawn_local(|| writer.run(stream));
-        let served = block_on(drive(&shared, transport, presence));
-        // Ends the reader. The writer ends when it has sent everything.
-        let _ = stream.transport().shutdown(Shutdown::Read);
-        served.map_err(io::Error::other)
+        // The writer ends when it has sent everything.
+        let _end = EndReader(stream);
+        block_on(drive(&shared, transport, presence)).map_err(io::Error::other)
     })
+}
+
+/// Ends the fiber that reads a stream, also if hyper has panicked.
+struct EndReader<'a>(&'a Stream);
+
+impl Drop for EndReader<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.transport().shutdown(Shutdown::Read);
+    }
 }
 
 fn builder(limits: &Limits) -> Builder<LocalFibers> {

@@ -1,6 +1,7 @@
 //! WebSocket: tungstenite's client, and bytes on a socket, against a server.
 
 mod conformance;
+mod secure;
 
 use std::{
     io::{self, ErrorKind, Read, Write},
