@@ -9,6 +9,15 @@ use super::*;
 
 const LARGE: usize = 3 << 20;
 
+/// A body of this test's own source.
+fn source() -> Body {
+    let file = ramie::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http2/bodies.rs"))
+        .unwrap();
+    Body::from_file(file, 0..SOURCE.len() as u64)
+}
+
+const SOURCE: &str = include_str!("bodies.rs");
+
 fn trailers() -> HeaderMap {
     HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())])
 }
@@ -27,6 +36,7 @@ fn written() -> Body {
 fn router() -> Router {
     let large = || vec![7; LARGE];
     Router::new()
+        .route("/file", get(source))
         .route("/large", get(move || Body::from(large())))
         .route("/read", get(move || Body::from_read(Cursor::new(large()))))
         .route("/sized", get(move || Body::from_sized(Cursor::new(large()), LARGE as u64)))
@@ -88,6 +98,7 @@ fn all_kinds_of_responses_arrive() {
         let collected = block_on(response.into_body().collect()).unwrap();
         assert_eq!(collected.trailers(), Some(&trailers()));
         assert_eq!(collected.to_bytes(), "0 1 2 ");
+        assert_eq!(ask(client, "/file").1, SOURCE);
         assert_eq!(ask(client, "/empty"), (StatusCode::NO_CONTENT, String::new()));
     });
 }

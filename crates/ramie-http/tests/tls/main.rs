@@ -38,6 +38,7 @@ fn router() -> Router {
     Router::new()
         .route("/", get(|| "hello"))
         .route("/tls", get(about))
+        .route("/file", get(source))
         .route("/large", get(|| Body::from(vec![7; LARGE])))
         .route("/echo", post(|request: Request| request.into_body()))
         .route(
@@ -47,6 +48,15 @@ fn router() -> Router {
 }
 
 const LARGE: usize = 3 << 20;
+
+/// A body of this test's own source.
+fn source() -> Body {
+    let file =
+        ramie::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/main.rs")).unwrap();
+    Body::from_file(file, 0..SOURCE.len() as u64)
+}
+
+const SOURCE: &str = include_str!("main.rs");
 
 /// Runs `f` with the address of a server.
 fn with_server(tls: Option<&Tls>, limits: Limits, f: impl FnOnce(SocketAddr)) {
@@ -199,6 +209,7 @@ fn bodies_go_both_ways_at_once() {
     with_server(Some(&tls), limits, |address| {
         let mut client = connect(address, &trusting, "a.test");
         let large = ask(&mut client, "/large").unwrap();
+        assert_eq!(ask(&mut connect(address, &trusting, "a.test"), "/file").unwrap(), SOURCE);
         assert!(large.len() == LARGE && large.bytes().all(|byte| byte == 7));
 
         let mut client = connect(address, &trusting, "a.test");
