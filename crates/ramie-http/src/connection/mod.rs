@@ -23,7 +23,9 @@
 //! Such a connection is closed with the response, and lingers (`linger.rs`).
 
 mod client;
+mod ended;
 mod linger;
+mod no_head;
 mod output;
 mod presence;
 mod respond;
@@ -42,7 +44,7 @@ pub(crate) use self::client::Client;
 pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
-use self::{output::Output, respond::Asked};
+use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 #[cfg(feature = "http2")]
 use crate::http2;
 use crate::{
@@ -163,17 +165,6 @@ struct Http1<'a, P> {
     has_skipped_line: bool,
     output: Output<'a>,
     served: u64,
-}
-
-/// How a connection has ended.
-enum Ended {
-    /// The client has closed it, or is idle for too long.
-    Closed,
-    ClosedByServer,
-    /// The client goes on with HTTP/2.
-    #[cfg(feature = "http2")]
-    Http2,
-    Upgraded(Upgrade),
 }
 
 /// What came of the call of a handler.
@@ -495,27 +486,6 @@ const NOT_ENCRYPTED: Refusal = Refusal::new(
 
 const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
-
-/// Why there is no head.
-enum NoHead {
-    Refused(Refusal),
-    Io(io::Error),
-    /// The client speaks HTTP/2 without having asked (prior knowledge).
-    #[cfg(feature = "http2")]
-    Http2,
-}
-
-impl From<Refusal> for NoHead {
-    fn from(refusal: Refusal) -> Self {
-        NoHead::Refused(refusal)
-    }
-}
-
-impl From<io::Error> for NoHead {
-    fn from(error: io::Error) -> Self {
-        NoHead::Io(error)
-    }
-}
 
 /// Reads the rest of a body if it is small. Returns whether it is at its end.
 #[inline(never)]
