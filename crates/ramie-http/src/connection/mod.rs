@@ -42,7 +42,7 @@ use http::{Method, StatusCode};
 
 pub(crate) use self::client::Client;
 pub(crate) use self::linger::linger;
-pub(crate) use self::presence::{Phase, Presence, Verdict};
+pub(crate) use self::presence::{Phase, Presence, TIME_IS_UP, Verdict};
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 #[cfg(feature = "http2")]

@@ -30,6 +30,9 @@ impl Phase {
     }
 }
 
+/// Why waits of a handler are cancelled whose verdict is [`Verdict::Late`].
+pub(crate) const TIME_IS_UP: &str = "the time of the request is up";
+
 /// Why the server has ended what a connection did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -13,7 +13,7 @@ use rustix::{
 
 use super::connections::{Connections, Member};
 use crate::{
-    connection::{Phase, Verdict},
+    connection::{Phase, TIME_IS_UP, Verdict},
     limits::Limits,
 };
 
@@ -136,7 +136,7 @@ fn end_overdue(member: &Member, phase: Phase) {
             member.judge(Verdict::Late);
             let _ = member.stream().shutdown(Shutdown::Read);
         }
-        Phase::Handler => member.cancel(Verdict::Late, "the time of the request is up"),
+        Phase::Handler => member.cancel(Verdict::Late, TIME_IS_UP),
         Phase::Write => {
             member.cancel(Verdict::Gone, "the client takes no bytes");
             let _ = member.stream().shutdown(Shutdown::Both);
