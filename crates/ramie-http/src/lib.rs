@@ -66,6 +66,7 @@ mod http2;
 mod io;
 mod limits;
 mod network;
+pub mod middleware;
 mod refusal;
 mod request;
 mod response;
