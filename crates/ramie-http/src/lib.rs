@@ -76,6 +76,7 @@ mod server;
 mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
+pub mod sse;
 
 pub use body::{Body, BodyError, BodyWriter};
 #[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]

@@ -1,0 +1,140 @@
+//! Lines of requests, of `Router::call` and of a server.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ramie::sync::{Event, mpsc};
+use ramie_http::{
+    Body, Limits, Request, Router, get,
+    middleware::{AccessLog, request_id},
+};
+use serde_json::Value;
+
+use super::sockets::{Client, serve};
+
+/// What a log has written.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn json(&self) -> Vec<Value> {
+        self.lines().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+fn routes() -> Router {
+    let streamed = || Body::from_writer(|out| io::Write::write_all(out, b"hello"));
+    Router::new()
+        .route("/", get(|| "hello"))
+        .route("/streamed", get(streamed))
+        .route("/panics", get(|| -> &'static str { panic!("of a test") }))
+}
+
+#[test]
+fn each_request_is_a_line() {
+    let written = Written::default();
+    let log = AccessLog::common(written.clone());
+    let router = routes().layer(request_id).layer(log.layer());
+    ramie::run(|| {
+        for (method, target) in [("GET", "/?a=%0a"), ("HEAD", "/"), ("POST", "/"), ("GET", "/none")]
+        {
+            let request = Request::new(method.parse().unwrap(), target);
+            router.call(request.with_header("x-request-id", "a7"));
+        }
+        router.call(Request::get("/streamed").with_header("x-request-id", "a8"));
+        let panics = Request::get("/panics");
+        assert!(catch_unwind(AssertUnwindSafe(|| router.call(panics))).is_err());
+    });
+    let parts = |line: &String| {
+        let (date, rest) = line.strip_prefix("- - - [")?.split_once("] ")?;
+        assert!(date.len() == 26 && date.ends_with(" +0000"), "{date}");
+        let (rest, micros) = rest.rsplit_once(' ')?;
+        micros.parse::<u64>().ok()?;
+        Some(rest.to_owned())
+    };
+    let lines: Vec<_> = written.lines().iter().map(|line| parts(line).expect(line)).collect();
+    assert_eq!(
+        lines,
+        [
+            "\"GET /?a=%0a HTTP/1.1\" 200 5 a7",
+            "\"HEAD / HTTP/1.1\" 200 0 a7",
+            "\"POST / HTTP/1.1\" 405 0 a7",
+            "\"GET /none HTTP/1.1\" 404 0 a7",
+            "\"GET /streamed HTTP/1.1\" 200 - a8",
+            // The panic has ended the layer that would have made an id.
+            "\"GET /panics HTTP/1.1\" 500 0 -",
+        ]
+    );
+    assert_eq!(log.lost(), 0);
+}
+
+#[test]
+fn an_id_is_logged_on_either_side_of_its_layer() {
+    for is_outermost in [true, false] {
+        let written = Written::default();
+        let log = AccessLog::json(written.clone());
+        let router = match is_outermost {
+            true => routes().layer(request_id).layer(log.layer()),
+            false => routes().layer(log.layer()).layer(request_id),
+        };
+        let response = ramie::run(|| router.call(Request::get("/")));
+        let sent = response.headers()["x-request-id"].to_str().expect("text");
+        assert_eq!(written.json()[0]["id"], sent);
+    }
+}
+
+#[test]
+fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
+    let written = Written::default();
+    let log = AccessLog::json(written.clone());
+    let (waiting, waits) = mpsc::channel();
+    let wait = move || {
+        waiting.send(()).expect("the test waits");
+        assert!(Event::new().wait().is_err(), "nothing sets it");
+        "the wait has ended"
+    };
+    let router = routes().route("/wait", get(wait)).layer(log.layer());
+    let limits = Limits { request_timeout: Duration::from_millis(300), ..Limits::default() };
+    let mut peers = Vec::new();
+    serve(limits, router, |address| {
+        let mut get = |target: &str| {
+            let client = Client::get(address, target);
+            peers.push(client.local_addr().to_string());
+            client
+        };
+        assert!(get("/").head().starts_with("HTTP/1.1 200 "));
+        let mut late = get("/wait");
+        waits.recv().expect("the handler waits");
+        assert!(late.head().starts_with("HTTP/1.1 503 "));
+        let gone = get("/wait");
+        waits.recv().expect("the handler waits");
+        drop(gone);
+        assert!(get("/panics").head().starts_with("HTTP/1.1 500 "));
+    });
+    let mut lines = written.json();
+    lines.sort_by_key(|line| peers.iter().position(|peer| line["peer"] == *peer));
+    let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 503, 499, 500]);
+    let logged: Vec<_> = lines.iter().map(|line| line["peer"].as_str().unwrap()).collect();
+    assert_eq!(logged, peers);
+    assert!(lines[1]["duration_us"].as_u64().unwrap() >= 200_000, "{}", lines[1]);
+}

@@ -1,0 +1,7 @@
+//! Middleware and server-sent events: by `Router::call`, and over sockets.
+
+mod access_log;
+mod deadline;
+mod request_id;
+mod sockets;
+mod sse;
