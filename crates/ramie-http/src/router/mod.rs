@@ -74,6 +74,19 @@ impl fmt::Debug for Next<'_> {
     }
 }
 
+/// A function that middleware leaves in the extensions of a request, to be called with the path of
+/// the route before the handler is called.
+#[cfg(feature = "tracing")]
+#[derive(Clone)]
+pub(crate) struct RouteWatch(Arc<dyn Fn(&str) + Send + Sync>);
+
+#[cfg(feature = "tracing")]
+impl RouteWatch {
+    pub(crate) fn new(watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        RouteWatch(Arc::new(watch))
+    }
+}
+
 impl<S: Send + Sync + 'static> Default for Router<S> {
     fn default() -> Self {
         Router::new()
@@ -213,6 +226,11 @@ impl Router {
         }
         request.set_route(Arc::clone(path));
         Routed::Path(methods)
+        #[cfg(feature = "tracing")]
+        if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
+            watch(path);
+        }
+        methods.call(request)
     }
 }
 
