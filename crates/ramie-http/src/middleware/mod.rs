@@ -5,6 +5,9 @@
 //! | [`request_id`] | an id for each request, which handlers get as a [`RequestId`] | `x-request-id` |
 //! | [`AccessLog`] | a line for each request, written by a fiber of its own | |
 //! | [`deadline`] | a time limit, which the client may shorten; 504 when it has passed | `x-request-timeout-ms`, `grpc-timeout` |
+//! | `trace_requests` (with the feature `tracing`) | a span for each request | `traceparent` |
+//!
+//! [`remaining_timeout_header`] and `traceparent_header` are headers for requests to other services.
 //!
 //! The layer of the last call is the outermost. So an access log that is added last sees the
 //! responses of all other layers.
@@ -27,7 +30,11 @@
 mod access_log;
 mod deadline;
 mod request_id;
+#[cfg(feature = "tracing")]
+mod tracing;
 
+#[cfg(feature = "tracing")]
+pub use self::tracing::{trace_requests, trace_requests_with, traceparent_header};
 pub use self::{
     access_log::AccessLog,
     deadline::{deadline, remaining_timeout, remaining_timeout_header},
