@@ -19,6 +19,9 @@
 //! - A [`Body`] is read as it arrives, and written as it is made.
 //! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any
 //!   content.
+//! - [`middleware`] has an access log, ids of requests, deadlines and spans.
+//! - A [`Body`] is read as it arrives, and written as it is made; [`sse`] makes one of server-sent
+//!   events.
 //! - [`Limits`] has a default for all that a client sends, and for every wait.
 //!
 //! # Features

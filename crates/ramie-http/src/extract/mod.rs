@@ -12,6 +12,8 @@
 //! | [`Extension`] | a value that middleware has left in the request | 500 |
 //! | [`MatchedPath`] | the path of the route | 500 |
 //! | [`Peer`] | the address of the client | 500 |
+//! | [`RequestId`](crate::middleware::RequestId) | the id that middleware has given the request | 500 |
+//! | [`LastEventId`](crate::sse::LastEventId) | the last server-sent event that the client has seen | 400 |
 //! | `Option<T>` of any `T` here | `T`, or `None` for any rejection | |
 //! | `Result<T, T::Rejection>` of any `T` here | `T`, or why it cannot be made | |
 //!

@@ -7,7 +7,8 @@
 //! | [`deadline`] | a time limit, which the client may shorten; 504 when it has passed | `x-request-timeout-ms`, `grpc-timeout` |
 //! | `trace_requests` (with the feature `tracing`) | a span for each request | `traceparent` |
 //!
-//! [`remaining_timeout_header`] and `traceparent_header` are headers for requests to other services.
+//! [`remaining_timeout_header`] and `traceparent_header` are headers for requests to other
+//! services.
 //!
 //! The layer of the last call is the outermost. So an access log that is added last sees the
 //! responses of all other layers.

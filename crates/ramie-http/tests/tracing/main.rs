@@ -88,7 +88,7 @@ fn serve(router: Router, client: impl FnOnce(SocketAddr) + Send) {
 }
 
 /// The text of a line, behind its span.
-fn text_of(line: &String) -> &str {
+fn text_of(line: &str) -> &str {
     line.rsplit_once(": ").expect("a text").1
 }
 
@@ -120,7 +120,7 @@ fn concurrent_requests_log_in_their_own_spans() {
     });
     let traces = ["a", "b"].map(|name| {
         let lines = lines_of(&format!("/{name}"));
-        let texts: Vec<_> = lines.iter().map(text_of).collect();
+        let texts: Vec<_> = lines.iter().map(|line| text_of(line)).collect();
         let expected =
             ["begins", "in a strand", "ends", "is sent"].map(|rest| format!("{name} {rest}"));
         assert_eq!(texts, expected, "{lines:#?}");
