@@ -118,6 +118,9 @@ impl<S> FromParts<S> for RequestId {
 /// otherwise [`RequestId::random`] makes one. Handlers and inner layers get it as [`RequestId`].
 /// A client can send any id, so it is no proof of anything.
 ///
+/// A response that the connection makes instead of the handler's, because the handler has panicked
+/// or its time is up, has no id.
+///
 /// # Examples
 /// ```
 /// use ramie_http::{Request, Router, get, middleware::request_id};

@@ -102,8 +102,12 @@ fn an_id_is_logged_on_either_side_of_its_layer() {
     }
 }
 
-#[test]
-fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
+/// Serves with a log, and with a route whose handler waits until it is cancelled; calls `client`
+/// with a function that makes requests, and with one that waits until such a handler waits.
+fn lines_of_server(
+    limits: Limits,
+    client: impl FnOnce(&mut dyn FnMut(&str) -> Client, &dyn Fn()),
+) -> Vec<Value> {
     let written = Written::default();
     let log = AccessLog::json(written.clone());
     let (waiting, waits) = mpsc::channel();
@@ -113,7 +117,6 @@ fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
         "the wait has ended"
     };
     let router = routes().route("/wait", get(wait)).layer(log.layer());
-    let limits = Limits { request_timeout: Duration::from_millis(300), ..Limits::default() };
     let mut peers = Vec::new();
     serve(limits, router, |address| {
         let mut get = |target: &str| {
@@ -121,20 +124,34 @@ fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
             peers.push(client.local_addr().to_string());
             client
         };
-        assert!(get("/").head().starts_with("HTTP/1.1 200 "));
-        let mut late = get("/wait");
-        waits.recv().expect("the handler waits");
-        assert!(late.head().starts_with("HTTP/1.1 503 "));
-        let gone = get("/wait");
-        waits.recv().expect("the handler waits");
-        drop(gone);
-        assert!(get("/panics").head().starts_with("HTTP/1.1 500 "));
+        client(&mut get, &|| waits.recv().expect("the handler waits"));
     });
     let mut lines = written.json();
     lines.sort_by_key(|line| peers.iter().position(|peer| line["peer"] == *peer));
-    let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_u64().unwrap()).collect();
-    assert_eq!(statuses, [200, 503, 499, 500]);
     let logged: Vec<_> = lines.iter().map(|line| line["peer"].as_str().unwrap()).collect();
     assert_eq!(logged, peers);
-    assert!(lines[1]["duration_us"].as_u64().unwrap() >= 200_000, "{}", lines[1]);
+    lines
+}
+
+#[test]
+fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
+    let lines = lines_of_server(Limits::default(), |get, until_it_waits| {
+        assert!(get("/").head().starts_with("HTTP/1.1 200 "));
+        let gone = get("/wait");
+        until_it_waits();
+        drop(gone);
+        assert!(get("/panics").head().starts_with("HTTP/1.1 500 "));
+    });
+    let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 499, 500]);
+}
+
+#[test]
+fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
+    let limits = Limits { request_timeout: Duration::from_millis(100), ..Limits::default() };
+    let lines = lines_of_server(limits, |get, _| {
+        assert!(get("/wait").head().starts_with("HTTP/1.1 503 "));
+    });
+    assert_eq!(lines[0]["status"], 503);
+    assert!(lines[0]["duration_us"].as_u64().unwrap() >= 50_000, "{}", lines[0]);
 }

@@ -26,7 +26,7 @@ fn events_are_sent_while_they_are_made() {
         Sse::from_events(going)
     });
     // Shorter than a stream lasts, which it does not limit.
-    let limits = Limits { request_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits { request_timeout: Duration::from_millis(300), ..Limits::default() };
     serve(limits, router, |address| {
         let mut client = Client::get(address, "/");
         // The head arrives before there is an event.
@@ -35,7 +35,7 @@ fn events_are_sent_while_they_are_made() {
         for field in ["content-type: text/event-stream", "cache-control: no-cache"] {
             assert!(head.contains(&format!("\r\n{field}\r\n")), "{head}");
         }
-        fiber::sleep(Duration::from_millis(300));
+        fiber::sleep(Duration::from_millis(700));
         for data in ["one", "two\nlines"] {
             go.send(data).expect("the handler receives");
             let expected = format!("data: {}\n\n", data.replace('\n', "\ndata: "));
