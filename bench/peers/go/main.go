@@ -84,6 +84,10 @@ func main() {
 		}
 		return
 	}
+	if len(words) == 1 && words[0] == httpCommand {
+		fmt.Fprintf(os.Stderr, "the server failed: %v\n", serveHTTP())
+		os.Exit(1)
+	}
 	if len(words) >= 2 && words[0] == "--threads" {
 		threads = number("--threads", words[1], 1)
 		words = words[2:]
