@@ -19,7 +19,7 @@ mod transfer;
 mod verdict;
 mod workload;
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -32,7 +32,7 @@ use crate::{
 /// Measures Ramie beside its peers, and prints the ratios.
 ///
 /// Exit codes: 0 if all targets are met; 1 if one is missed, or something goes wrong; 2 if the
-/// arguments are wrong; 3 if nothing is measured, because a program is missing.
+/// arguments are wrong; 3 if something is not measured, because a program is missing.
 #[derive(Parser)]
 struct Arguments {
     /// Only the cases whose name contains this.
@@ -54,7 +54,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
-    /// Exits with 3 if there is no wrk.
+    /// Exits with 3 if there is no wrk, or if a peer is missing.
     Http(http::Options),
     /// Loads a server by wrk and by the load generator of `ramie run http`, in turn. Exits with 3
     /// if there is no wrk.
@@ -84,6 +84,9 @@ enum Command {
         #[command(flatten)]
         service: http::Service,
     },
+    /// Waits until a server accepts connections, and prints its address.
+    #[command(hide = true)]
+    Announce { address: SocketAddr },
     /// Echoes on Ramie.
     #[command(hide = true)]
     EchoServer { addresses: usize },
@@ -92,7 +95,7 @@ enum Command {
     EchoClient { addresses: String, count: usize },
 }
 
-/// The exit code of a command that measures nothing, because a program is missing.
+/// The exit code of a command that leaves something out, because a program is missing.
 const SKIPPED: u8 = 3;
 
 fn main() -> ExitCode {
@@ -109,7 +112,10 @@ fn main() -> ExitCode {
             );
             return ExitCode::from(SKIPPED);
         }
-        Some(Command::Http(options)) => http::compare(&options),
+        Some(Command::Http(options)) => match http::compare(&options) {
+            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
+            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
+        },
         Some(Command::Generators(options)) => http::compare_generators(&options),
         Some(Command::RunHttp(options)) => http::compare_run_http(&options),
         Some(Command::Connections(options)) => connections::check(&options),
@@ -118,6 +124,7 @@ fn main() -> ExitCode {
         Some(Command::HttpServer { kind, service }) => {
             kind.serve(service).map(|()| true).map_err(|error| error.to_string())
         }
+        Some(Command::Announce { address }) => http::announce(address).map(|()| true),
         Some(Command::EchoServer { addresses }) => connections::echo(addresses).map(|()| true),
         Some(Command::EchoClient { addresses, count }) => {
             connections::run_client(&addresses, count).map(|()| true)

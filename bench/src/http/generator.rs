@@ -41,7 +41,7 @@ impl Generator {
             format!("--requests={}", requests.count),
         ]);
         command.arg(address);
-        let mut command = pinned(cpu, command);
+        let mut command = pinned(&[cpu], command);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = KillOnDrop(child.map_err(|error| error.to_string())?);
         let (input, output) = child.0.stdin.take().zip(child.0.stdout.take()).ok_or_else(failed)?;

@@ -21,7 +21,7 @@ pub struct GeneratorOptions {
     /// thread of wrk is the bottleneck, so its requests/s are its own.
     #[arg(long, default_value_t = 40)]
     work: u32,
-    /// The server. The program `ramie` computes nothing.
+    /// The server. Those that are programs of their own compute nothing.
     #[arg(long, default_value = "raw-epoll")]
     server: Kind,
 }
@@ -35,18 +35,20 @@ const BUCKET: f64 = 1.0 / 128.0;
 pub fn compare_generators(options: &GeneratorOptions) -> Result<bool, String> {
     let LoadOptions { ramie, seconds, rounds: count } = &options.load;
     let [server_cpu, load_cpu] = options.load.cpus()?;
-    if options.server.is_the_program() && options.work > 0 {
+    if !options.server.has_services() && options.work > 0 {
         return Err(format!("{} computes nothing: add --work 0", options.server.name()));
     }
     let service = Service { work: options.work, ..Service::HELLO };
-    let serve = options.server.command(ramie, service)?;
-    let server = pinned(server_cpu, serve).stdout(Stdio::piped()).spawn();
+    let serve = options.server.command(&options.load.programs(), service)?;
+    let server = pinned(&[server_cpu], serve).stdout(Stdio::piped()).spawn();
     let mut server = KillOnDrop(server.map_err(|error| error.to_string())?);
     let address = first_line(&mut server)?.replace("listening on ", "");
+    let path = options.server.path();
     let wrk = Load { cpu: load_cpu, connections: options.connections, seconds: *seconds };
     let time = Duration::from_secs(u64::from(*seconds));
     // The first second is not measured, because connections, caches and pools fill in it.
-    let mut requests = wrk.run(&address, Duration::from_secs(1))?.requests * u64::from(*seconds);
+    let mut requests =
+        wrk.run(&address, path, Duration::from_secs(1))?.requests * u64::from(*seconds);
     let mut rounds = Vec::new();
     for round in 0..*count {
         let ours = |count| {
@@ -61,12 +63,12 @@ pub fn compare_generators(options: &GeneratorOptions) -> Result<bool, String> {
         };
         // Each is the first one in every other round.
         let pair = if round % 2 == 0 {
-            let first = wrk.run(&address, time)?;
+            let first = wrk.run(&address, path, time)?;
             requests = first.requests;
             [first, ours(requests)?]
         } else {
             let first = ours(requests)?;
-            [wrk.run(&address, time)?, first]
+            [wrk.run(&address, path, time)?, first]
         };
         println!("round {}: wrk {}, ramie {}", round + 1, figures(&pair[0]), figures(&pair[1]));
         rounds.push(pair);

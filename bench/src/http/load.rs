@@ -24,13 +24,13 @@ pub fn has_wrk() -> bool {
 }
 
 impl Load {
-    /// Loads a server; an error of any connection is an error.
-    pub fn run(&self, address: &str, time: Duration) -> Result<Seen, String> {
+    /// Requests a path of a server; an error of any connection is an error.
+    pub fn run(&self, address: &str, path: &str, time: Duration) -> Result<Seen, String> {
         let output = Command::new("taskset")
             .args(["-c", &self.cpu.to_string(), "wrk", "-t1", "--latency"])
             .arg(format!("-c{}", self.connections))
             .arg(format!("-d{}", time.as_secs()))
-            .arg(format!("http://{address}/"))
+            .arg(format!("http://{address}{path}"))
             .output()
             .map_err(|error| format!("cannot start wrk by taskset: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);

@@ -1,12 +1,17 @@
-//! HTTP servers under wrk: `ramie serve --hello`, a bare handler on fibers, the limits (loops over
-//! a bare ring and a bare epoll set) and peers. All but the first use the same parser and answer.
+//! HTTP servers under wrk: the crate `ramie-http`, `ramie serve --hello`, which uses it, a bare
+//! handler on fibers, the limits (loops over a bare ring and a bare epoll set) and peers. The bare
+//! handler, the limits, and the peers that are runtimes use the same parser and answer.
 
 mod blocking;
 mod epoll;
+mod folder;
+mod foreign;
 mod generator;
 mod generators;
 mod load;
+mod nginx;
 mod owned_buffers;
+mod ramie_http;
 mod request;
 mod ring;
 mod run_http;
@@ -18,15 +23,20 @@ use std::{
     io,
     io::{BufRead, BufReader},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
 
-use self::load::Load;
+use self::{
+    folder::Folder,
+    foreign::{Programs, Source},
+    load::Load,
+};
 pub use self::{
     generators::{GeneratorOptions, compare_generators},
     load::has_wrk,
+    nginx::announce,
     request::Service,
     run_http::{RunHttpOptions, compare_run_http},
     server::Kind,
@@ -50,7 +60,14 @@ pub struct LoadOptions {
     rounds: u16,
 }
 
+/// The folder of the programs that `peers/build` makes.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
+
 impl LoadOptions {
+    fn programs(&self) -> Programs<'_> {
+        Programs { ramie: &self.ramie, peers: Path::new(PEERS) }
+    }
+
     /// The CPU of the server and that of the generator. Fails without the program.
     fn cpus(&self) -> Result<[usize; 2], String> {
         if !self.ramie.exists() {
@@ -77,6 +94,17 @@ pub struct Options {
     /// Only these servers, with commas between them.
     #[arg(long, value_delimiter = ',')]
     servers: Vec<Kind>,
+    /// The folder of the peers that are programs of their own, built by `bench/peers/build`.
+    #[arg(long, default_value = PEERS)]
+    peers: PathBuf,
+}
+
+/// The outcome of a comparison.
+pub enum Comparison {
+    AllMet,
+    Missed,
+    /// Programs are missing. All targets are met whose servers were measured, if any were.
+    Incomplete,
 }
 
 /// The figures of one server under one run of wrk.
@@ -88,6 +116,7 @@ struct Round {
 }
 
 /// A server's medians.
+#[derive(Clone)]
 struct ServerFigure {
     kind: Kind,
     requests_per_second: f64,
@@ -95,27 +124,58 @@ struct ServerFigure {
     user: f64,
 }
 
-/// Returns whether wrk saw no error and all targets are met.
-pub fn compare(options: &Options) -> Result<bool, String> {
-    let kinds = match options.servers.as_slice() {
+/// Measures the servers and prints their figures. Without `--servers`, those whose programs are
+/// missing are left out.
+///
+/// Fails if wrk sees an error.
+pub fn compare(options: &Options) -> Result<Comparison, String> {
+    let mut kinds = match options.servers.as_slice() {
         [] => Kind::all(),
         some => some.to_vec(),
     };
-    let LoadOptions { ramie, seconds, rounds: count } = &options.load;
+    let programs = Programs { peers: &options.peers, ..options.load.programs() };
+    let missing = programs.missing(&kinds);
+    for program in &missing {
+        program.report();
+        kinds.retain(|kind| !program.kinds.contains(kind));
+    }
+    if !missing.is_empty() && !options.servers.is_empty() {
+        eprintln!("NOTHING was measured");
+        return Ok(Comparison::Incomplete);
+    }
+    let figures = measure_all(&kinds, &programs, options)?;
+    Ok(match (verdict::print(&figures), missing.is_empty()) {
+        (false, _) => Comparison::Missed,
+        (true, false) => Comparison::Incomplete,
+        (true, true) => Comparison::AllMet,
+    })
+}
+
+/// Measures the servers in turn.
+fn measure_all(
+    kinds: &[Kind],
+    programs: &Programs,
+    options: &Options,
+) -> Result<Vec<ServerFigure>, String> {
     let has_program = kinds.iter().any(|kind| kind.is_the_program());
     let [server_cpu, cpu] = if has_program { options.load.cpus()? } else { two_cpus()? };
-    let load = Load { cpu, connections: options.connections, seconds: *seconds };
+    // A second worker shares the generator's CPU if there is no third.
+    let second_cpu = process::cpus()?.get(2).copied().unwrap_or(cpu);
+    let load = Load { cpu, connections: options.connections, seconds: options.load.seconds };
+    let folder = Folder::create().map_err(|error| format!("no folder for files: {error}"))?;
     let mut rounds: Vec<Vec<Round>> = kinds.iter().map(|_| Vec::new()).collect();
-    for _ in 0..*count {
+    for _ in 0..options.load.rounds {
         for (kind, rounds) in kinds.iter().zip(&mut rounds) {
-            let mut command = pinned(server_cpu, kind.command(ramie, Service::HELLO)?);
-            let round = measure(&mut command, &load);
+            let cpus = &[server_cpu, second_cpu][..kind.workers()];
+            let mut command = pinned(cpus, kind.command(programs, Service::HELLO)?);
+            if matches!(kind.source(), Source::Nginx) {
+                command.current_dir(folder.path());
+            }
+            let round = measure(&mut command, kind.path(), &load);
             rounds.push(round.map_err(|why| format!("{}: {why}", kind.name()))?);
         }
     }
-    let figures: Vec<_> =
-        kinds.iter().zip(&rounds).map(|(kind, r)| ServerFigure::of(*kind, r)).collect();
-    Ok(verdict::print(&figures))
+    Ok(kinds.iter().zip(&rounds).map(|(kind, r)| ServerFigure::of(*kind, r)).collect())
 }
 
 impl ServerFigure {
@@ -130,9 +190,10 @@ impl ServerFigure {
 }
 
 /// taskset replaces itself by the program, so the child process is the program.
-fn pinned(cpu: usize, program: Command) -> Command {
+fn pinned(cpus: &[usize], program: Command) -> Command {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut command = Command::new("taskset");
-    command.arg("-c").arg(cpu.to_string()).arg(program.get_program()).args(program.get_args());
+    command.arg("-c").arg(cpus.join(",")).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         if let Some(value) = value {
             command.env(name, value);
@@ -141,14 +202,14 @@ fn pinned(cpu: usize, program: Command) -> Command {
     command
 }
 
-fn measure(server: &mut Command, load: &Load) -> Result<Round, String> {
+fn measure(server: &mut Command, path: &str, load: &Load) -> Result<Round, String> {
     let child = server.stdout(Stdio::piped()).spawn().map_err(|error| format!("{error}"))?;
     let mut server = KillOnDrop(child);
     let address = first_line(&mut server)?.replace("listening on ", "");
     // The first second is not measured, because connections, caches and pools fill in it.
-    load.run(&address, Duration::from_secs(1))?;
+    load.run(&address, path, Duration::from_secs(1))?;
     let before = Times::of(server.0.id())?;
-    let seen = load.run(&address, Duration::from_secs(u64::from(load.seconds)))?;
+    let seen = load.run(&address, path, Duration::from_secs(u64::from(load.seconds)))?;
     let after = Times::of(server.0.id())?;
     let per_request = |time: Duration| time.as_secs_f64() * 1e6 / seen.requests as f64;
     let user = after.user - before.user;

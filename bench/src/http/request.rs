@@ -5,13 +5,14 @@ use std::{io, mem::MaybeUninit, sync::OnceLock};
 use ramie_workloads::mix::{compute, iterations_per_ms};
 
 /// The text that bodies repeat; once, it is the body of `ramie serve --hello`.
-const TEXT: &[u8] = b"Hello, world!\n";
+const TEXT: &str = "Hello, world!\n";
 
 /// What every server of this process does for a request.
 static DUTY: OnceLock<Duty> = OnceLock::new();
 
 struct Duty {
     answer: Vec<u8>,
+    body: String,
     iterations: u64,
 }
 
@@ -41,10 +42,10 @@ impl Service {
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
             self.body
         );
-        let body = TEXT.iter().copied().cycle().take(self.body as usize);
-        let answer = head.into_bytes().into_iter().chain(body).collect();
+        let body: String = TEXT.chars().cycle().take(self.body as usize).collect();
+        let answer = (head + &body).into_bytes();
         let per_ms = if self.work == 0 { 0 } else { iterations_per_ms() };
-        let _ = DUTY.set(Duty { answer, iterations: per_ms * u64::from(self.work) / 1000 });
+        let _ = DUTY.set(Duty { answer, body, iterations: per_ms * u64::from(self.work) / 1000 });
     }
 }
 
@@ -67,6 +68,17 @@ pub fn answer(input: &[u8], output: &mut Vec<u8>) -> io::Result<usize> {
         compute(1, duty.iterations);
         output.extend_from_slice(&duty.answer);
     }
+}
+
+/// Does the work of a request and returns the body of the answer, for servers with their own
+/// protocol.
+///
+/// # Panics
+/// If no service has begun.
+pub fn body() -> &'static str {
+    let duty = DUTY.get().expect("a service has begun");
+    compute(1, duty.iterations);
+    &duty.body
 }
 
 /// The protocol state of one connection: input that is not parsed yet, and answers to be sent.

@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     Kind, LoadOptions, Service, first_line,
+    foreign::Programs,
     generator::{Generator, Requests},
     pinned,
 };
@@ -50,15 +51,16 @@ struct Cost {
 /// Returns whether `ramie run http` is within its limit.
 pub fn compare_run_http(options: &RunHttpOptions) -> Result<bool, String> {
     let LoadOptions { ramie, seconds, rounds } = &options.load;
+    let programs = options.load.programs();
     let cpus = options.load.cpus()?;
     let mut requests =
         Requests { connections: options.connections, count: FIRST_REQUESTS, body: options.body };
-    let first = of_bare(Kind::RawSingle, ramie, cpus, &requests)?;
+    let first = of_bare(Kind::RawSingle, &programs, cpus, &requests)?;
     requests.count = (first.requests_per_second * f64::from(*seconds)) as u64;
     let mut costs: Vec<Vec<Cost>> = (0..=BARE.len()).map(|_| Vec::new()).collect();
     for _ in 0..*rounds {
         for (kind, costs) in BARE.iter().zip(&mut costs) {
-            costs.push(of_bare(*kind, ramie, cpus, &requests)?);
+            costs.push(of_bare(*kind, &programs, cpus, &requests)?);
         }
         costs[BARE.len()].push(of_run_http(ramie, cpus, &requests)?);
     }
@@ -68,16 +70,16 @@ pub fn compare_run_http(options: &RunHttpOptions) -> Result<bool, String> {
 /// A server of the bench.
 fn of_bare(
     kind: Kind,
-    ramie: &Path,
+    programs: &Programs,
     [server_cpu, load_cpu]: [usize; 2],
     requests: &Requests,
 ) -> Result<Cost, String> {
     let service = Service { body: requests.body, ..Service::HELLO };
-    let mut command = pinned(server_cpu, kind.command(ramie, service)?);
+    let mut command = pinned(&[server_cpu], kind.command(programs, service)?);
     let child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut server = KillOnDrop(child);
     let address = first_line(&mut server)?.replace("listening on ", "");
-    let mut generator = Generator::start(ramie, load_cpu, &address, requests)?;
+    let mut generator = Generator::start(programs.ramie, load_cpu, &address, requests)?;
     let before = Times::of(server.0.id())?;
     let report = generator.run()?;
     let after = Times::of(server.0.id())?;
@@ -101,7 +103,7 @@ fn of_run_http(
         format!("--requests={}", requests.count),
         format!("--body={}", requests.body),
     ]);
-    let mut command = pinned(server_cpu, run);
+    let mut command = pinned(&[server_cpu], run);
     let child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut server = KillOnDrop(child);
     move_generator(server.0.id(), load_cpu)?;
