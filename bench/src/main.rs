@@ -90,9 +90,9 @@ enum Command {
     /// Echoes on Ramie.
     #[command(hide = true)]
     EchoServer { addresses: usize },
-    /// Sends messages to the echo server.
+    /// Sends messages on many connections.
     #[command(hide = true)]
-    EchoClient { addresses: String, count: usize },
+    ConnectionsClient { protocol: connections::Protocol, addresses: String, count: usize },
 }
 
 /// The exit code of a command that leaves something out, because a program is missing.
@@ -126,8 +126,8 @@ fn main() -> ExitCode {
         }
         Some(Command::Announce { address }) => http::announce(address).map(|()| true),
         Some(Command::EchoServer { addresses }) => connections::echo(addresses).map(|()| true),
-        Some(Command::EchoClient { addresses, count }) => {
-            connections::run_client(&addresses, count).map(|()| true)
+        Some(Command::ConnectionsClient { protocol, addresses, count }) => {
+            connections::run_client(protocol, &addresses, count).map(|()| true)
         }
         Some(Command::Submitter(options)) => submitter::compare(&options),
         None => run_cases(&arguments),

@@ -1,9 +1,10 @@
-//! The clients: a process that opens connections, and sends and checks messages on request.
+//! The clients: a process that opens connections, and sends and checks messages on request. A
+//! message is one that is echoed, or a request of HTTP.
 //!
 //! | it reads | it does | it prints |
 //! |---|---|---|
 //! | - | opens all connections, from several addresses | `open` |
-//! | a line | sends a message on each, and compares the echo | `right` |
+//! | a line | sends a message on each, and checks the answer | `right` |
 //! | the end | closes them and ends | - |
 
 use std::{
@@ -12,6 +13,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
+
+use clap::ValueEnum;
 
 use ::tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,7 +28,20 @@ use crate::process::{self, KillOnDrop};
 const AT_ONCE: usize = 512;
 
 /// The number of addresses from which a client connects in turn.
-const SOURCES: usize = 8;
+const SOURCES: usize = 16;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
+const ANSWER_BEGIN: &[u8] = b"HTTP/1.1 200 OK\r\n";
+const ANSWER_END: &[u8] = b"\r\n\r\nHello, world!\n";
+
+/// The messages of a client, and the answers that it expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// A message of its own for each connection and round, and its echo.
+    Echo,
+    /// A request, and the answer of `ramie serve --hello`.
+    Http,
+}
 
 /// A client process, which is killed when the value is dropped.
 pub struct Client {
@@ -35,9 +51,10 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn start(addresses: &str, count: usize) -> Result<Self, String> {
+    pub fn start(protocol: Protocol, addresses: &str, count: usize) -> Result<Self, String> {
+        let protocol = protocol.to_possible_value().ok_or("a protocol without a name")?;
         let mut child: Child = process::ourselves()?
-            .args(["echo-client", addresses, &count.to_string()])
+            .args(["connections-client", protocol.get_name(), addresses, &count.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -73,7 +90,7 @@ impl Client {
 }
 
 /// The body of the client process; `addresses` are the server's, with commas between them.
-pub fn run(addresses: &str, count: usize) -> Result<(), String> {
+pub fn run(protocol: Protocol, addresses: &str, count: usize) -> Result<(), String> {
     let parsed = addresses.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>();
     let addresses = parsed.map_err(|error| error.to_string())?;
     let runtime = ::tokio::runtime::Builder::new_current_thread().enable_io().build();
@@ -81,7 +98,7 @@ pub fn run(addresses: &str, count: usize) -> Result<(), String> {
         let mut streams = Vec::with_capacity(count);
         for number in 0..count {
             let address = addresses[number % addresses.len()];
-            let opened = connect(source(number), address).await;
+            let opened = connect(source(protocol, number), address).await;
             streams.push(opened.map_err(|error| format!("connection {number}: {error}"))?);
         }
         println!("open");
@@ -89,7 +106,7 @@ pub fn run(addresses: &str, count: usize) -> Result<(), String> {
         let mut round = 0;
         while orders.next().is_some() {
             for (chunk, streams) in streams.chunks_mut(AT_ONCE).enumerate() {
-                exchange(streams, chunk * AT_ONCE, round).await?;
+                exchange(protocol, streams, chunk * AT_ONCE, round).await?;
             }
             round += 1;
             println!("right");
@@ -105,27 +122,59 @@ async fn connect(source: IpAddr, target: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(target).await
 }
 
-/// The source address of the connection of that number. Each source has its own ports.
-fn source(number: usize) -> IpAddr {
-    loopback((1 << 16) + number % SOURCES)
+/// The source address of the connection of that number. Each source has its own ports. Each
+/// protocol has its own sources, because ports of closed connections cannot be reused for a minute.
+fn source(protocol: Protocol, number: usize) -> IpAddr {
+    let network = match protocol {
+        Protocol::Echo => 1 << 16,
+        Protocol::Http => 2 << 16,
+    };
+    loopback(network + number % SOURCES)
 }
 
 /// Sends a message on each of these connections, and only then reads the answers.
-async fn exchange(streams: &mut [TcpStream], first: usize, round: usize) -> Result<(), String> {
+async fn exchange(
+    protocol: Protocol,
+    streams: &mut [TcpStream],
+    first: usize,
+    round: usize,
+) -> Result<(), String> {
     let failed = |number: usize, error: io::Error| format!("exchange {number}: {error}");
     for (number, stream) in (first..).zip(&mut *streams) {
-        let sent = stream.write_all(&message(number, round)).await;
+        let sent = match protocol {
+            Protocol::Echo => stream.write_all(&message(number, round)).await,
+            Protocol::Http => stream.write_all(REQUEST).await,
+        };
         sent.map_err(|error| failed(number, error))?;
     }
     for (number, stream) in (first..).zip(streams) {
-        let mut received = [0; MESSAGE];
-        let read = stream.read_exact(&mut received).await;
-        read.map_err(|error| failed(number, error))?;
-        if received != message(number, round) {
-            return Err(format!("exchange {number}: the echo differs from the message"));
+        let is_right = match protocol {
+            Protocol::Echo => has_echo(stream, &message(number, round)).await,
+            Protocol::Http => has_answer(stream).await,
+        };
+        if !is_right.map_err(|error| failed(number, error))? {
+            return Err(format!("exchange {number}: the answer is wrong"));
         }
     }
     Ok(())
+}
+
+async fn has_echo(stream: &mut TcpStream, message: &[u8; MESSAGE]) -> io::Result<bool> {
+    let mut received = [0; MESSAGE];
+    stream.read_exact(&mut received).await?;
+    Ok(received == *message)
+}
+
+async fn has_answer(stream: &mut TcpStream) -> io::Result<bool> {
+    let (mut answer, mut filled) = ([0; 512], 0);
+    while !answer[..filled].ends_with(ANSWER_END) {
+        match stream.read(&mut answer[filled..]).await? {
+            // The end, or an answer that is too long.
+            0 => return Ok(false),
+            count => filled += count,
+        }
+    }
+    Ok(answer.starts_with(ANSWER_BEGIN))
 }
 
 /// A message that differs from those of all other connections and rounds.
@@ -157,7 +206,7 @@ pub fn loopback(number: usize) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{SOURCES, addresses_for, loopback, message, source};
+    use super::{Protocol, SOURCES, addresses_for, loopback, message, source};
 
     #[test]
     fn messages_differ() {
@@ -175,8 +224,10 @@ mod tests {
 
     #[test]
     fn they_come_from_several_addresses() {
-        assert_eq!(source(0).to_string(), "127.1.0.1");
-        assert_eq!(source(SOURCES - 1).to_string(), "127.1.0.8");
-        assert_eq!(source(SOURCES), source(0));
+        let of_echo = |number| source(Protocol::Echo, number);
+        assert_eq!(of_echo(0).to_string(), "127.1.0.1");
+        assert_eq!(of_echo(SOURCES - 1).to_string(), "127.1.0.16");
+        assert_eq!(of_echo(SOURCES), of_echo(0));
+        assert_ne!(source(Protocol::Http, 0), of_echo(0));
     }
 }

@@ -22,7 +22,7 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub use self::client::run as run_client;
+pub use self::client::{Protocol, run as run_client};
 use self::{client::Client, resources::Resources};
 use crate::{
     http::first_line,
@@ -43,6 +43,9 @@ pub struct Options {
     /// Connections, all open at once.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
+    /// Idle connections of `ramie serve`, all open at once.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    idle: u32,
     /// Only this driver.
     #[arg(long, value_parser = ["uring", "poll"])]
     driver: Option<String>,
@@ -55,14 +58,15 @@ pub struct Options {
 /// takes too much memory.
 pub fn check(options: &Options) -> Result<bool, String> {
     let count = options.count as usize;
-    let each = raise_descriptor_limit()?.min(count);
-    check_settings(count as u64)?;
+    let idle = options.idle as usize;
+    let each = raise_descriptor_limit()?;
+    check_settings(count.max(idle) as u64)?;
     let is_wanted = |driver: &&str| options.driver.as_deref().is_none_or(|one| one == *driver);
     let drivers = || ["uring", "poll"].into_iter().filter(is_wanted);
     let mut all_well = true;
     // First, because the ports of closed connections cannot be reused for a minute.
     for driver in drivers() {
-        let weighed = idle::weigh(&options.ramie, driver, each.min(10_000));
+        let weighed = idle::weigh(&options.ramie, driver, idle, each);
         all_well &= weighed.map_err(|why| format!("{driver}: {why}"))?;
     }
     for driver in drivers() {
@@ -112,6 +116,18 @@ fn check_settings(count: u64) -> Result<(), String> {
     }
 }
 
+/// Divides connections evenly between processes, of which each may hold `each`.
+fn shares(count: usize, each: usize) -> Vec<usize> {
+    let processes = count.div_ceil(each);
+    (0..processes)
+        .map(|process| count / processes + usize::from(process < count % processes))
+        .collect()
+}
+
+fn processes(count: usize) -> String {
+    if count == 1 { "one process".to_owned() } else { format!("{count} processes") }
+}
+
 /// A server, and the client that fills it.
 struct Pair {
     server: KillOnDrop,
@@ -121,18 +137,14 @@ struct Pair {
 }
 
 fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String> {
-    let pairs = count.div_ceil(each);
-    let share = |pair: usize| count / pairs + usize::from(pair < count % pairs);
-    let pairs = (0..pairs).map(|pair| Pair::start(driver, share(pair)));
+    let pairs = shares(count, each).into_iter().map(|share| Pair::start(driver, share));
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     let peak = fill(&pairs)?;
     let time = start.elapsed();
-    let processes = if pairs.len() == 1 { "one process" } else { "several processes" };
     println!(
-        "{driver}: {count} connections to {processes} ({}), all open at once, all bytes right \
-         twice, {time:.2?}",
-        pairs.len()
+        "{driver}: {count} connections to {}, all open at once, all bytes right twice, {time:.2?}",
+        processes(pairs.len())
     );
     let after = pairs.iter().map(Pair::settled).collect::<Result<Vec<_>, _>>()?;
     let baselines: Vec<_> = pairs.iter().map(|pair| pair.baseline).collect();
@@ -158,7 +170,8 @@ fn check_driver(driver: &str, count: usize, each: usize) -> Result<bool, String>
 /// Opens all connections, inspects the servers when they have accepted them, sends and checks two
 /// messages on each, and closes them.
 fn fill(pairs: &[Pair]) -> Result<Vec<Resources>, String> {
-    let clients = pairs.iter().map(|pair| Client::start(&pair.addresses, pair.count));
+    let clients =
+        pairs.iter().map(|pair| Client::start(Protocol::Echo, &pair.addresses, pair.count));
     let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
     clients.iter_mut().try_for_each(|client| client.expect("open"))?;
     let full = |pair: &Pair| {
