@@ -16,7 +16,6 @@
 //!   so it may wait as it likes.
 //! - A [`Router`] chooses the handler by path and method; middleware is a function around handlers
 //!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
-//! - A [`Body`] is read as it arrives, and written as it is made.
 //! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any
 //!   content.
 //! - [`middleware`] has an access log, ids of requests, deadlines and spans.
@@ -68,18 +67,18 @@ mod handler;
 mod http2;
 mod io;
 mod limits;
-mod network;
 pub mod middleware;
+mod network;
 mod refusal;
 mod request;
 mod response;
 mod router;
 mod server;
+pub mod sse;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
-pub mod sse;
 
 pub use body::{Body, BodyError, BodyWriter};
 #[cfg(any(feature = "gzip", feature = "brotli", feature = "zstd"))]

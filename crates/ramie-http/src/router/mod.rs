@@ -225,12 +225,11 @@ impl Router {
             request.set_params(params);
         }
         request.set_route(Arc::clone(path));
-        Routed::Path(methods)
         #[cfg(feature = "tracing")]
         if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
             watch(path);
         }
-        methods.call(request)
+        Routed::Path(methods)
     }
 }
 
