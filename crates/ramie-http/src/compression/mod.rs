@@ -169,6 +169,10 @@ fn encoded(body: Body, coding: Coding) -> Body {
         kind @ (BodyKind::Read { .. } | BodyKind::Incoming(_)) => {
             Body::from_writer(move |out| encode_read(Body(kind), coding, out, true))
         }
+        #[cfg(feature = "http2")]
+        kind @ BodyKind::Arriving(_) => {
+            Body::from_writer(move |out| encode_read(Body(kind), coding, out, true))
+        }
     }
 }
 
