@@ -30,6 +30,7 @@ mod output;
 mod presence;
 mod respond;
 mod upgrade;
+mod with_body;
 
 use std::{
     io,
@@ -63,13 +64,6 @@ use crate::{
 
 /// How long the client may still send behind the last response.
 const LINGER: Duration = Duration::from_secs(5);
-/// How many bytes of a body that the handler has not read are read for it.
-const SKIPPED: usize = 64 << 10;
-
-/// A body of up to this size is copied, because it would otherwise keep one of the runtime's
-/// buffers, which are larger, while the handler runs.
-const COPIED: u64 = 4 << 10;
-
 /// What connections share.
 pub(crate) struct Service {
     pub(crate) router: Router,
@@ -315,20 +309,6 @@ impl<P: Presence> Http1<'_, P> {
         self.answer_request(request, wants_upgrade, None, asked)
     }
 
-    #[inline(never)]
-    fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
-        let wants_upgrade = head.wants_upgrade;
-        let (body, lent) = self.lend_body(&head)?;
-        let request = Request::received(self.client.parts(head), body);
-        // Behind `lend_body`, which may send responses and so leave the phase.
-        self.presence.enter(Phase::Handler);
-        let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);
-        if !matches!(step, Ok(Step::NextRequest)) {
-            lent.end(self.stream);
-        }
-        step
-    }
-
     fn answer_request(
         &mut self,
         request: Request,
@@ -353,7 +333,7 @@ impl<P: Presence> Http1<'_, P> {
         let may_stay = may_stay && !is_judged && !self.presence.is_stopping();
         let mut asked = Asked { stays: asked.stays && may_stay, ..asked };
         if let Some(lent) = lent {
-            asked.stays &= lent.settle(self.stream, SKIPPED as u64)?;
+            asked.stays &= lent.settle(self.stream, with_body::SKIPPED as u64)?;
         }
         match upgrade {
             Some(upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -402,24 +382,6 @@ impl<P: Presence> Http1<'_, P> {
         Ok(Step::End(Ended::Upgraded(upgrade)))
     }
 
-    /// The body of a request, and a second handle.
-    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Incoming)> {
-        let here = self.input.unused().len() as u64;
-        if !matches!(head.framing, Framing::Length(length) if length <= here) {
-            // The client may wait for earlier responses before it sends the body.
-            self.input.copy();
-            self.output.flush()?;
-        }
-        if here <= COPIED {
-            self.input.copy();
-        }
-        let input = std::mem::take(&mut self.input);
-        let limits = &self.service.limits;
-        let incoming =
-            Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
-        Ok((Body::incoming(incoming.share()), incoming))
-    }
-
     /// The request and the response are moved once each, because the frames in between would have
     /// room for each copy.
     fn call_handler(&self, request: Request, response: &mut Option<Response>) -> Called {
@@ -437,31 +399,6 @@ impl<P: Presence> Http1<'_, P> {
             (Verdict::Late, Ok(())) => Called::Failed(StatusCode::SERVICE_UNAVAILABLE),
             (Verdict::None, Ok(())) => Called::Returned,
         }
-    }
-
-    /// Ends the reading of a body. If the connection `stays`, the rest of the body is skipped.
-    /// Returns whether the next request can be found behind it.
-    fn take_body_back(&mut self, lent: &Incoming, stays: bool) -> io::Result<bool> {
-        let mut taken = lent.try_take_back();
-        if taken.is_none() {
-            // The client may wait for the response before it sends what another strand reads.
-            self.output.flush()?;
-            taken = lent.take_back();
-        }
-        let Some(mut source) = taken else { return Ok(false) };
-        if !source.is_at_end() {
-            if !stays {
-                return Ok(false);
-            }
-            // The client may wait for the response before it sends the rest.
-            self.output.flush()?;
-            if !skip(&mut source) {
-                return Ok(false);
-            }
-        }
-        self.stream.set_read_timeout(None)?;
-        self.input = source.into_input();
-        Ok(stays)
     }
 }
 
@@ -486,18 +423,3 @@ const NOT_ENCRYPTED: Refusal = Refusal::new(
 
 const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
-
-/// Reads the rest of a body if it is small. Returns whether it is at its end.
-#[inline(never)]
-fn skip(source: &mut crate::body::BodySource) -> bool {
-    let mut left = SKIPPED;
-    let mut piece = [0; 4 << 10];
-    while left > 0 {
-        match source.read(&mut piece) {
-            Ok(0) => return source.is_at_end(),
-            Ok(read) => left = left.saturating_sub(read),
-            Err(_) => return false,
-        }
-    }
-    source.is_at_end()
-}

@@ -1,0 +1,91 @@
+//! Requests that have a body: the input of the connection is lent to it, and taken back.
+
+use std::io;
+
+use super::{Asked, Http1, Phase, Presence, Step};
+use crate::{
+    body::{Body, BodySource, Incoming},
+    h1::{framing::Framing, head::Head},
+    request::Request,
+};
+
+/// How many bytes of a body that the handler has not read are read for it.
+pub(super) const SKIPPED: usize = 64 << 10;
+
+/// A body of up to this size is copied, because it would otherwise keep one of the runtime's
+/// buffers, which are larger, while the handler runs.
+const COPIED: u64 = 4 << 10;
+
+impl<P: Presence> Http1<'_, P> {
+    #[inline(never)]
+    pub(super) fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
+        let wants_upgrade = head.wants_upgrade;
+        let (body, lent) = self.lend_body(&head)?;
+        let request = Request::received(self.client.parts(head), body);
+        // Behind `lend_body`, which may send responses and so leave the phase.
+        self.presence.enter(Phase::Handler);
+        let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);
+        if !matches!(step, Ok(Step::NextRequest)) {
+            lent.end(self.stream);
+        }
+        step
+    }
+
+    /// The body of a request, and a second handle.
+    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Incoming)> {
+        let here = self.input.unused().len() as u64;
+        if !matches!(head.framing, Framing::Length(length) if length <= here) {
+            // The client may wait for earlier responses before it sends the body.
+            self.input.copy();
+            self.output.flush()?;
+        }
+        if here <= COPIED {
+            self.input.copy();
+        }
+        let input = std::mem::take(&mut self.input);
+        let limits = &self.service.limits;
+        let incoming =
+            Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
+        Ok((Body::incoming(incoming.share()), incoming))
+    }
+
+    /// Ends the reading of a body. If the connection `stays`, the rest of the body is skipped.
+    /// Returns whether the next request can be found behind it.
+    pub(super) fn take_body_back(&mut self, lent: &Incoming, stays: bool) -> io::Result<bool> {
+        let mut taken = lent.try_take_back();
+        if taken.is_none() {
+            // The client may wait for the response before it sends what another strand reads.
+            self.output.flush()?;
+            taken = lent.take_back();
+        }
+        let Some(mut source) = taken else { return Ok(false) };
+        if !source.is_at_end() {
+            if !stays {
+                return Ok(false);
+            }
+            // The client may wait for the response before it sends the rest.
+            self.output.flush()?;
+            if !skip(&mut source) {
+                return Ok(false);
+            }
+        }
+        self.stream.set_read_timeout(None)?;
+        self.input = source.into_input();
+        Ok(stays)
+    }
+}
+
+/// Reads the rest of a body if it is small. Returns whether it is at its end.
+#[inline(never)]
+fn skip(source: &mut BodySource) -> bool {
+    let mut left = SKIPPED;
+    let mut piece = [0; 4 << 10];
+    while left > 0 {
+        match source.read(&mut piece) {
+            Ok(0) => return source.is_at_end(),
+            Ok(read) => left = left.saturating_sub(read),
+            Err(_) => return false,
+        }
+    }
+    source.is_at_end()
+}
