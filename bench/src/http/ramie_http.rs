@@ -53,11 +53,11 @@ mod tests {
     use ramie_http::{Request, Router, StatusCode};
 
     use super::{FULL_PATH, full, hello};
-    use crate::http::request::{self, Service};
+    use crate::http::request::{self, tests::TESTED};
 
     #[test]
     fn both_answer_the_requests_of_the_bench() {
-        Service::HELLO.begin();
+        TESTED.begin();
         let answer = |router: Router, path: &str| {
             let request = Request::get(path).with_header("host", "127.0.0.1:80");
             let response = router.call(request);

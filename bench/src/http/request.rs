@@ -126,12 +126,15 @@ impl Exchange {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{Service, answer};
+
+    /// The service of all tests, because a process has only one.
+    pub const TESTED: Service = Service { body: 30, work: 1 };
 
     #[test]
     fn each_request_gets_the_answer_of_the_service() {
-        Service { body: 30, work: 1 }.begin();
+        TESTED.begin();
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let mut output = Vec::new();
         let twice_and_a_part = [request.as_slice(), request, b"GET"].concat();
