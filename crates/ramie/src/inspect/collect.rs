@@ -50,11 +50,13 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
 /// A dump of the strands, their ids, and the turn of the asker, which goes on.
 #[track_caller]
 fn of_all(options: &DumpOptions, is_unwanted: &impl Fn() -> bool) -> (Dump, IdSet, AskersTurn) {
+    // Before the workers answer, because a strand that starts behind its worker's answer would
+    // otherwise be missing.
+    let unstarted = unstarted(&mut AskersTurn::begin(), options);
     let surveyed = worker::survey(options.question(), options.limit, is_unwanted);
     let Surveyed { mut workers, ids: mut known, mut turn, .. } = surveyed;
     workers.retain(|worker| worker.is_worth_a_line());
     workers.sort_by_key(|worker| worker.index.unwrap_or(usize::MAX));
-    let unstarted = unstarted(&known, &mut turn, options);
     let started: usize = workers.iter().map(|worker| worker.strands.len()).sum();
     // With room for all, and for the roots: to move a million strands takes some 100 ms.
     let most_strands = started + workers.len() + unstarted.len();
@@ -69,9 +71,9 @@ fn of_all(options: &DumpOptions, is_unwanted: &impl Fn() -> bool) -> (Dump, IdSe
         }
         dump.workers.push(of_worker(worker));
     }
-    for piece in unstarted.into_pieces() {
+    for mut piece in unstarted.into_pieces() {
         turn.yield_if_long();
-        known.extend(piece.iter().map(|(id, _)| *id));
+        piece.retain(|(id, _)| known.insert(*id));
         dump.strands.extend(piece.into_iter().map(of_unstarted));
     }
     (dump, known, turn)
@@ -171,12 +173,11 @@ fn empty(id: FiberId, state: StrandState) -> StrandDump {
 /// A strand that has not started, and the call that spawned it.
 type Unstarted = (FiberId, &'static Location<'static>);
 
-/// The strands that have not started: those in `started`, which their workers have described, may
-/// have looked so a moment before.
-fn unstarted(started: &IdSet, turn: &mut AskersTurn, options: &DumpOptions) -> Pieces<Unstarted> {
+/// The strands that have not started.
+fn unstarted(turn: &mut AskersTurn, options: &DumpOptions) -> Pieces<Unstarted> {
     let mut unstarted = Pieces::default();
     let add = |id: FiberId, location| {
-        if !started.contains(&id) && options.is_wanted(id.as_u64()) {
+        if options.is_wanted(id.as_u64()) {
             unstarted.push((id, location));
         }
     };

@@ -148,7 +148,7 @@ impl DumpOptions {
     /// It takes as long as a whole dump.
     ///
     /// # Examples
-    /// ```
+    /// ```standalone_crate
     /// use ramie::{fiber, inspect::DumpOptions, sync::Event};
     ///
     /// ramie::run(|| {

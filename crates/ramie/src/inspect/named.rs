@@ -43,6 +43,8 @@ impl Dump {
         self.left_out = (self.strands.len() - kept.len()) as u64;
         let mut place = 0..;
         self.strands.retain(|_| place.next().is_some_and(|place| kept.contains(&place)));
+        // There was room for all strands of the process.
+        self.strands.shrink_to_fit();
     }
 
     pub(super) fn ids(&self) -> IdSet {

@@ -146,7 +146,7 @@ impl WorkerSummary {
     /// if no time has passed.
     ///
     /// # Examples
-    /// ```
+    /// ```standalone_crate
     /// use ramie::{fiber, inspect};
     /// use std::time::Duration;
     ///

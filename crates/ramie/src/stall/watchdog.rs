@@ -381,8 +381,8 @@ impl WatchedWorker {
                     None
                 }
                 Examination::Stall(fiber, cause, doing) => {
-                    let computes =
-                        matches!(cause, StallCause::Computing(_) | StallCause::PanicHook(_));
+                    // Not that of a panic hook: what the fiber computes behind it is another stall.
+                    let computes = matches!(cause, StallCause::Computing(_));
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
                     }

@@ -69,7 +69,9 @@ impl AttributesWord {
         if !options.are_default() {
             let scope = AtomicPtr::new(scope.cast_mut());
             let shared = Arc::into_raw(Arc::new(SpawnAttributes { options, scope }));
-            self.set(shared.cast::<()>().map_addr(|address| address | IS_SHARED));
+            let word = shared.cast::<()>().map_addr(|address| address | IS_SHARED);
+            // Release: a strand elsewhere that copies the name (`core/worker/view.rs`) sees it.
+            self.word.store(word.cast_mut(), Ordering::Release);
         }
     }
 

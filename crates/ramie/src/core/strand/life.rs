@@ -304,7 +304,7 @@ pub(crate) fn describe_overflows() {
 /// Runs in a signal handler: reads the header, allocates nothing.
 fn describe(header: &StrandHeader, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
     match header.attributes.shared().and_then(|shared| shared.options.name.as_deref()) {
-        Some(name) => write!(out, "fiber '{name}'"),
+        Some(name) => write!(out, "fiber '{}'", visible::line(name)),
         None => write!(out, "fiber {}", header.id()),
     }
 }

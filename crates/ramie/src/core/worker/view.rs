@@ -203,7 +203,13 @@ pub(crate) fn name_of_strand(id: FiberId) -> Option<String> {
 
 /// The name in a header that may be in use; `None`: it has changed meanwhile.
 fn name_of(header: &'static StrandHeader) -> Option<Option<String>> {
-    let (id, attributes) = (header.id_bits(), header.attributes.shared_address());
+    let id = header.id_bits();
+    // Acquire: the attributes are not those of the strand that had the header before. Pairs with
+    // the Release by which that strand's end gives the header a new generation.
+    fence(Ordering::Acquire);
+    let attributes = header.attributes.shared_address();
+    // Acquire: the content of the attributes is visible. Pairs with the Release in `install`.
+    fence(Ordering::Acquire);
     let is_same = || {
         // Acquire: the looks come after the copies. Pairs with the fence in `drop_all`.
         fence(Ordering::Acquire);
