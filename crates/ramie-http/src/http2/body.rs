@@ -4,6 +4,10 @@ use std::{
     future::{Future, poll_fn},
     io::{self, Read},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -139,7 +143,11 @@ pub(super) struct ResponseBody {
 
 enum FramesToSend {
     Full(Bytes),
-    Written { receiver: Receiver<FrameOfResponse>, next: RecvFuture<FrameOfResponse> },
+    Written {
+        receiver: Receiver<FrameOfResponse>,
+        next: RecvFuture<FrameOfResponse>,
+        is_whole: Arc<AtomicBool>,
+    },
     None,
 }
 
@@ -182,10 +190,16 @@ impl HyperBody for ResponseBody {
                 self.frames = FramesToSend::None;
                 Some(Ok(Frame::data(bytes)))
             }
-            FramesToSend::Written { receiver, next } => {
+            FramesToSend::Written { receiver, next, is_whole } => {
                 let received = ready!(Pin::new(&mut *next).poll(context));
                 *next = (&*receiver).into_future();
-                received.ok()
+                match received {
+                    Ok(frame) => Some(frame),
+                    // Acquire: pairs with the Release in `Frames::write`.
+                    Err(_) if is_whole.load(Ordering::Acquire) => None,
+                    // Otherwise the client would take what has arrived for the whole.
+                    Err(_) => Some(Err(io::Error::other("a body has failed"))),
+                }
             }
         };
         if frame.is_none() {
@@ -209,14 +223,18 @@ pub(super) struct Frames {
     piece: Vec<u8>,
     trailers: Option<HeaderMap>,
     write_timeout: Duration,
+    /// Set before the channel is closed, if all was sent.
+    is_whole: Arc<AtomicBool>,
 }
 
 impl Frames {
     pub(super) fn new(length: Option<u64>, write_timeout: Duration) -> (Self, ResponseBody) {
         let (to_hyper, receiver) = channel::bounded(1);
         let next = (&receiver).into_future();
-        let frames = FramesToSend::Written { receiver, next };
-        let frames_of = Frames { to_hyper, piece: Vec::new(), trailers: None, write_timeout };
+        let is_whole = Arc::new(AtomicBool::new(false));
+        let frames = FramesToSend::Written { receiver, next, is_whole: Arc::clone(&is_whole) };
+        let frames_of =
+            Frames { to_hyper, piece: Vec::new(), trailers: None, write_timeout, is_whole };
         (frames_of, ResponseBody { frames, length, handler: None })
     }
 
@@ -226,9 +244,12 @@ impl Frames {
             self.write_kind(kind, length)
         }));
         let written = written.unwrap_or_else(|_| Err(io::Error::other("a body has panicked")));
-        if let Err(error) = written {
-            // A client that takes no bytes is not told.
-            let _ = self.to_hyper.send_timeout(Err(error), self.write_timeout);
+        match written {
+            Ok(()) => self.is_whole.store(true, Ordering::Release),
+            // If a client that takes no bytes is not told now, it is when it takes them.
+            Err(error) => {
+                let _ = self.to_hyper.send_timeout(Err(error), self.write_timeout);
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     body::{Body, BodyKind},
     connection::Upgrade,
+    h1::authority,
     request::Request,
     response::{IntoResponse, Response},
 };
@@ -152,11 +153,7 @@ impl Call {
             true => Body::empty(),
             false => Body(BodyKind::Arriving(Box::new(RequestBody::new(body, limits)))),
         });
-        if let Some(authority) = request.uri().authority()
-            && let Ok(host) = HeaderValue::from_str(authority.as_str())
-        {
-            request.headers_mut().entry(HOST).or_insert(host);
-        }
+        check_host(&mut request)?;
         join_cookies(request.headers_mut());
         let mut request = Request::from(request);
         self.shared.client.describe(request.parts_mut());
@@ -200,4 +197,30 @@ fn only(status: StatusCode) -> http::Response<ResponseBody> {
     let mut response = http::Response::new(ResponseBody::full(Bytes::new()));
     *response.status_mut() = status;
     response
+}
+
+/// The one host of a request: `:authority`, which Host may repeat and must not contradict (RFC
+/// 9113, section 8.3.1). So handlers see the host by which a proxy before the server has routed.
+fn check_host(request: &mut http::Request<Body>) -> Result<(), StatusCode> {
+    if request.method() == Method::CONNECT {
+        return Err(StatusCode::NOT_IMPLEMENTED);
+    }
+    let authority = request.uri().authority().map(|authority| authority.as_str().to_owned());
+    let mut hosts = request.headers().get_all(HOST).into_iter().map(HeaderValue::as_bytes);
+    let (host, other) = (hosts.next(), hosts.next());
+    let named = match (&authority, host) {
+        _ if other.is_some() => return Err(StatusCode::BAD_REQUEST),
+        (Some(authority), Some(host)) if !host.eq_ignore_ascii_case(authority.as_bytes()) => {
+            return Err(StatusCode::BAD_REQUEST);
+        }
+        (Some(authority), _) => authority.as_bytes(),
+        (None, Some(host)) => host,
+        (None, None) => return Err(StatusCode::BAD_REQUEST),
+    };
+    if !authority::is_valid(named) {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    let host = HeaderValue::from_bytes(named).map_err(|_| StatusCode::BAD_REQUEST)?;
+    request.headers_mut().insert(HOST, host);
+    Ok(())
 }

@@ -81,7 +81,14 @@ impl FileRange {
         bytes.resize(start + usize::try_from(self.left).unwrap_or(usize::MAX), 0);
         let mut end = start;
         while self.left > 0 {
-            end += self.read(&mut bytes[end..])?;
+            match self.read(&mut bytes[end..]) {
+                Ok(read) => end += read,
+                Err(error) => {
+                    // Otherwise the room would be sent as if it were the rest of the file.
+                    bytes.truncate(end);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -215,6 +222,17 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let file = File::open(&path).unwrap();
         (path, file)
+    }
+
+    #[test]
+    fn a_file_that_shrinks_leaves_no_zeros_behind() {
+        let (path, file) = file_of("shrunk", b"hello");
+        let range = FileRange::new(file, 0..5);
+        std::fs::write(&path, b"he").unwrap();
+        let mut bytes = b"head ".to_vec();
+        let error = ramie::run(|| range.append_to(&mut bytes).map(|()| 0)).unwrap_err();
+        assert_eq!((error.kind(), &bytes[..]), (io::ErrorKind::UnexpectedEof, &b"head he"[..]));
+        std::fs::remove_file(path).unwrap();
     }
 
     /// Sends a file to a thread, and returns what the thread has read, with the number of times

@@ -303,19 +303,21 @@ impl Server {
         let ticks = Ticks::of_limits(&self.limits);
         self.connections.set_ticks(ticks);
         let service = Arc::new(Service { router, limits: self.limits });
-        ramie::cancel::scope(|overseeing| {
-            let end = overseeing.handle();
-            fiber::scope(|fibers| {
-                fibers.spawn(|| {
-                    overseer::oversee(&self.connections, ticks, self.tolerates_half_close);
-                });
-                let accepted = self.accept_all(&service);
-                self.connections.stop();
-                self.connections.complete();
-                self.wait_for_connections();
-                end.cancel_because("the server has ended");
-                accepted
-            })
+        let end = &ramie::cancel::scope(|overseeing| overseeing.handle());
+        let (connections, half_close) = (&self.connections, self.tolerates_half_close);
+        fiber::scope(|fibers| {
+            // A cancellation of the caller stops the server; its connections still need limits
+            // until they have ended.
+            fibers.spawn(move || {
+                let oversee = || overseer::oversee(connections, ticks, half_close);
+                ramie::cancel::shield(|| end.run(oversee));
+            });
+            let accepted = self.accept_all(&service);
+            self.connections.stop();
+            self.connections.complete();
+            self.wait_for_connections();
+            end.cancel_because("the server has ended");
+            accepted
         })
     }
 

@@ -372,6 +372,20 @@ fn a_bomb_is_refused() {
     }
 }
 
+/// With the extension of brotli for windows of up to 1 GiB, a few bytes would use as much memory.
+#[cfg(feature = "brotli")]
+#[test]
+fn a_window_that_is_larger_than_those_of_http_is_refused() {
+    for (is_large, status) in [(false, 200), (true, 400)] {
+        let mut params = brotli::enc::BrotliEncoderParams { lgwin: 24, ..Default::default() };
+        params.large_window = is_large;
+        let mut encoded = Vec::new();
+        brotli::BrotliCompress(&mut &b"hello"[..], &mut encoded, &params).unwrap();
+        assert_eq!(encoded[0] & 0x7f == 0x11, is_large, "{encoded:?}");
+        assert_eq!(send(&echo(1000), "br", encoded).0, status, "{is_large}");
+    }
+}
+
 #[test]
 fn malformed_bodies_get_400_and_unknown_codings_415() {
     let router = echo(1 << 20);

@@ -120,6 +120,30 @@ fn handlers_see_the_request_as_one_of_http_1() {
     });
 }
 
+/// Another host than the one by which a proxy has routed the request must not reach a handler.
+#[test]
+fn a_host_repeats_the_authority_or_is_refused() {
+    let host = |request: Request| request.header_str("host").unwrap_or("none").to_owned();
+    with_client(Router::new().route("/", get(host)), Limits::default(), |client| {
+        for (hosts, status) in [
+            (vec![], StatusCode::OK),
+            (vec!["a.test"], StatusCode::OK),
+            (vec!["other"], StatusCode::BAD_REQUEST),
+            (vec!["a.test", "a.test"], StatusCode::BAD_REQUEST),
+        ] {
+            let mut asked = request("GET", "/", full(""));
+            for host in &hosts {
+                asked.headers_mut().append("host", host.parse().unwrap());
+            }
+            let response = send(client, asked);
+            assert_eq!(response.status(), status, "{hosts:?}");
+            if status == StatusCode::OK {
+                assert_eq!(text(response), "a.test");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_late_handler_is_answered_with_503() {
     let router = Router::new()

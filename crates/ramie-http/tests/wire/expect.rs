@@ -139,3 +139,21 @@ fn exchange_again(client: &mut Client, path: &str) {
     client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"));
     assert!(client.answer().text().ends_with("abc"));
 }
+
+/// The client has not got 100, and so it does not send the body: its next bytes are a request.
+#[test]
+fn a_read_that_is_cancelled_before_100_is_sent_closes_the_connection() {
+    let late = |body: Body| {
+        let read = || body.into_bytes(100);
+        match ramie::cancel::try_with_timeout(std::time::Duration::ZERO, read) {
+            Ok(_) => StatusCode::OK,
+            Err(_) => StatusCode::GATEWAY_TIMEOUT,
+        }
+    };
+    let rig = Rig::start(Router::new().fallback(late), Limits::default());
+    let mut client = rig.connect();
+    client.send(head("1.1", 50));
+    let answers = client.answers_until_close();
+    assert_eq!(statuses(&answers), [504]);
+    assert!(answers[0].closes());
+}

@@ -54,15 +54,26 @@ fn write_common(
     let date = Date::of(request.time);
     let [day, month, year, time] = [date.day(), date.month(), date.year(), date.time()];
     write!(line, "{peer} - - [{day}/{month}/{year}:{time} +0000] \"{} ", request.method)?;
-    append_escaped(line, &request.target, |line, c| {
-        let mut bytes = [0; 4];
-        c.encode_utf8(&mut bytes).bytes().try_for_each(|byte| write!(line, "\\x{byte:02x}"))
-    })?;
+    append_escaped(line, &request.target, as_hex)?;
     let length = response.length.map_or("-".to_owned(), |length| length.to_string());
     let id = request.id.as_deref().unwrap_or("-");
     let (version, status) = (request.version, response.status.as_u16());
     let micros = response.duration.as_micros();
-    writeln!(line, " {version:?}\" {status} {length} {id} {micros}")
+    write!(line, " {version:?}\" {status} {length} ")?;
+    for c in id.chars() {
+        // A space would begin another field.
+        match c.is_ascii_graphic() && c != '"' {
+            true => line.push(c),
+            false => as_hex(line, c)?,
+        }
+    }
+    writeln!(line, " {micros}")
+}
+
+/// `\x` and two digits for each byte.
+fn as_hex(line: &mut String, c: char) -> std::fmt::Result {
+    let mut bytes = [0; 4];
+    c.encode_utf8(&mut bytes).bytes().try_for_each(|byte| write!(line, "\\x{byte:02x}"))
 }
 
 fn write_json(

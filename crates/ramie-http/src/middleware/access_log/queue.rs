@@ -63,16 +63,14 @@ impl LineQueue {
             return;
         }
         drop(state);
-        let queue = Arc::clone(self);
+        let begun = Begun { queue: Arc::clone(self), has_begun: false };
         let builder = fiber::Builder::new().name("access log".to_owned());
-        if builder.spawn(move || queue.write_all()).is_err() {
-            // The next line tries again.
-            self.state().is_writing = false;
-        }
+        // If there is no fiber, the closure is dropped, now or when it should begin.
+        let _ = builder.spawn(move || begun.write_all());
     }
 
     /// Writes until no lines are left.
-    fn write_all(&self) {
+    fn write_lines(&self) {
         let Some(mut writer) = self.state().writer.take() else { return };
         let mut text = Vec::new();
         while let Some(count) = self.take_lines(&mut text, &mut writer) {
@@ -193,5 +191,27 @@ mod tests {
         assert_eq!(queue.lost(), 1);
         ramie::run(|| queue.push(b"2\n"));
         assert_eq!((queue.lost(), text.lock().unwrap().as_slice()), (1, &b"2\n"[..]));
+    }
+}
+
+/// The closure of the fiber that writes, before and after it has begun.
+struct Begun {
+    queue: Arc<LineQueue>,
+    has_begun: bool,
+}
+
+impl Begun {
+    fn write_all(mut self) {
+        self.has_begun = true;
+        self.queue.write_lines();
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            // The next line tries again.
+            self.queue.state().is_writing = false;
+        }
     }
 }
