@@ -108,6 +108,28 @@ impl LineQueue {
     }
 }
 
+/// The closure of the fiber that writes, before and after it has begun.
+struct Begun {
+    queue: Arc<LineQueue>,
+    has_begun: bool,
+}
+
+impl Begun {
+    fn write_all(mut self) {
+        self.has_begun = true;
+        self.queue.write_lines();
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            // The next line tries again.
+            self.queue.state().is_writing = false;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ramie::sync::mpsc::{Receiver, Sender, channel};
@@ -191,27 +213,5 @@ mod tests {
         assert_eq!(queue.lost(), 1);
         ramie::run(|| queue.push(b"2\n"));
         assert_eq!((queue.lost(), text.lock().unwrap().as_slice()), (1, &b"2\n"[..]));
-    }
-}
-
-/// The closure of the fiber that writes, before and after it has begun.
-struct Begun {
-    queue: Arc<LineQueue>,
-    has_begun: bool,
-}
-
-impl Begun {
-    fn write_all(mut self) {
-        self.has_begun = true;
-        self.queue.write_lines();
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if !self.has_begun {
-            // The next line tries again.
-            self.queue.state().is_writing = false;
-        }
     }
 }
