@@ -33,7 +33,7 @@ pub(super) fn dump(options: &DumpOptions, is_unwanted: impl Fn() -> bool) -> Dum
     let start = Instant::now();
     let (mut dump, mut known, mut turn) = of_all(options, &is_unwanted);
     if let Some(text) = &options.name {
-        dump.keep_named(text, &mut turn);
+        dump.keep_named(text, &mut turn, &is_unwanted);
         known = dump.ids();
         if options.has_frames() {
             // Only now, because the stacks of others would fill the room.

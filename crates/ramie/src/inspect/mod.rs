@@ -145,7 +145,8 @@ impl DumpOptions {
 
     /// Limits the dump to the strands whose names contain this text, and their ancestors: the
     /// strands that opened the scopes around them. [`Dump::left_out`] is the number of the others.
-    /// It takes as long as a whole dump.
+    /// It takes as long as a whole dump. A strand that has not started has no known ancestors, and
+    /// only the first 256 bytes of its name count.
     ///
     /// # Examples
     /// ```standalone_crate

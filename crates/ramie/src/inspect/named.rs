@@ -1,6 +1,6 @@
 //! Dumps of the strands with a text in their names.
 
-use std::collections::HashSet;
+use std::mem;
 
 use super::{Backtrace, Dump, StrandState};
 use crate::core::{
@@ -13,13 +13,21 @@ const STRIDE: usize = 512;
 
 impl Dump {
     /// Leaves out the strands whose names do not contain the text, unless they are ancestors of
-    /// others whose names do.
-    pub(super) fn keep_named(&mut self, text: &str, turn: &mut AskersTurn) {
+    /// others whose names do. Ends early, with fewer names, if nobody wants the dump any more.
+    pub(super) fn keep_named(
+        &mut self,
+        text: &str,
+        turn: &mut AskersTurn,
+        is_unwanted: impl Fn() -> bool,
+    ) {
         let mut places = IdMap::with_capacity_and_hasher(self.strands.len(), Default::default());
         let mut found = Vec::new();
         for (place, strand) in self.strands.iter_mut().enumerate() {
             if place % STRIDE == 0 {
                 turn.yield_if_long();
+                if is_unwanted() {
+                    break;
+                }
             }
             // A dump of all strands omits these names, because a look takes some microseconds.
             if strand.state == StrandState::NotStarted {
@@ -31,20 +39,29 @@ impl Dump {
                 found.push(place);
             }
         }
-        let mut kept = HashSet::new();
-        for place in found {
+        let mut is_kept = vec![false; self.strands.len()];
+        for (count, place) in found.into_iter().enumerate() {
+            if count % STRIDE == 0 {
+                turn.yield_if_long();
+            }
             let mut next = Some(place);
             // Also ends if parents form a ring, because the facts are not of one moment.
-            while let Some(place) = next.filter(|place| kept.insert(*place)) {
+            while let Some(place) = next.filter(|place| !mem::replace(&mut is_kept[*place], true)) {
                 let parent = self.strands[place].parent;
                 next = parent.and_then(|parent| places.get(&parent).copied());
             }
         }
-        self.left_out = (self.strands.len() - kept.len()) as u64;
-        let mut place = 0..;
-        self.strands.retain(|_| place.next().is_some_and(|place| kept.contains(&place)));
-        // There was room for all strands of the process.
-        self.strands.shrink_to_fit();
+        let strands = mem::take(&mut self.strands);
+        let all = strands.len();
+        for (place, strand) in strands.into_iter().enumerate() {
+            if place % STRIDE == 0 {
+                turn.yield_if_long();
+            }
+            if is_kept[place] {
+                self.strands.push(strand);
+            }
+        }
+        self.left_out = (all - self.strands.len()) as u64;
     }
 
     pub(super) fn ids(&self) -> IdSet {

@@ -59,7 +59,8 @@ impl LockHolders {
 }
 
 impl Stall {
-    /// Returns the name of the stalled fiber: `fiber 'name'`, or `fiber` and its id.
+    /// Returns the name of the stalled fiber: `fiber 'name'`, or `fiber` and its id. Control
+    /// characters in it are escaped: `\u{1b}`.
     #[must_use]
     pub fn fiber(&self) -> &str {
         &self.fiber

@@ -148,12 +148,33 @@ fn a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call() {
     let computes = cause();
     IS_BLOCKED.store(true, SeqCst);
     let blocks = cause();
-    drop(std::panic::take_hook());
     assert!(computes.starts_with("it reports a panic: "), "{computes}");
     assert_eq!(blocks, "it blocks its thread in the system call clock_nanosleep");
-    // The hook is over.
-    let computes = stall_of(1, || compute(10 * FIFTY));
-    assert!(matches!(computes.cause(), StallCause::Computing(_)), "{computes}");
+    IS_BLOCKED.store(false, SeqCst);
+    computes_behind_a_panic_hook();
+    drop(std::panic::take_hook());
+}
+
+/// What a fiber computes behind the hook, in the same turn, is another stall; ends when it is found.
+fn computes_behind_a_panic_hook() {
+    let _limit = Limit::of_this_test();
+    let found = Found::default();
+    let is_found = {
+        let found = found.clone();
+        move || {
+            let stalls = found.0.lock().unwrap();
+            stalls.iter().any(|stall| matches!(stall.cause(), StallCause::Computing(_)))
+        }
+    };
+    found.builder().workers(1).build().unwrap().run(|| {
+        let panics_and_computes = move || {
+            drop(std::panic::catch_unwind(|| panic!("on purpose")));
+            while !is_found() {
+                compute(Duration::from_millis(1));
+            }
+        };
+        fiber::spawn(panics_and_computes).join().unwrap();
+    });
 }
 
 #[test]
