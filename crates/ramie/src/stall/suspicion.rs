@@ -121,6 +121,16 @@ impl Suspicion {
     /// then blocks its thread.
     pub(super) fn note_known(&mut self, computes: bool, is_reported: bool) {
         self.known = if computes { Known::Computes } else { Known::Blocks };
+        self.note_found(is_reported);
+    }
+
+    /// A panic hook computes for long. What the fiber does behind it is another stall.
+    pub(super) fn note_hook(&mut self, is_reported: bool) {
+        self.known = Known::Nothing;
+        self.note_found(is_reported);
+    }
+
+    fn note_found(&mut self, is_reported: bool) {
         self.is_reported |= is_reported;
         self.since = None;
     }

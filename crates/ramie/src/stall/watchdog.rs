@@ -381,13 +381,15 @@ impl WatchedWorker {
                     None
                 }
                 Examination::Stall(fiber, cause, doing) => {
-                    // Not that of a panic hook: what the fiber computes behind it is another stall.
                     let computes = matches!(cause, StallCause::Computing(_));
                     if computes && self.suspicion.is_known_to_compute() {
                         return None;
                     }
                     let unreported = places.admit(now, &fiber, &cause);
-                    self.suspicion.note_known(computes, unreported.is_some());
+                    match cause {
+                        StallCause::PanicHook(_) => self.suspicion.note_hook(unreported.is_some()),
+                        _ => self.suspicion.note_known(computes, unreported.is_some()),
+                    }
                     let unreported = unreported?;
                     self.reported.clone_from(&fiber.label);
                     let frames = frames_of(&self.view, thread, turn, &times, &fiber, doing);

@@ -155,7 +155,8 @@ fn a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call() {
     drop(std::panic::take_hook());
 }
 
-/// What a fiber computes behind the hook, in the same turn, is another stall; ends when it is found.
+/// What a fiber computes behind the hook, in the same turn, is another stall. This ends when it is
+/// found.
 fn computes_behind_a_panic_hook() {
     let _limit = Limit::of_this_test();
     let found = Found::default();
