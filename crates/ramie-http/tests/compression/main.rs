@@ -3,14 +3,19 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::TcpStream,
 };
 
 use ramie::channel::{Receiver, bounded};
 use ramie_http::{
-    Body, BodyError, Compression, HeaderMap, Request, Response, Router, Server, StatusCode,
-    compress, decompress, get, post,
+    Body, BodyError, Compression, HeaderMap, Request, Response, Router, StatusCode, compress,
+    decompress, get, post,
 };
+
+#[path = "../common/client_thread.rs"]
+mod client_thread;
+
+use client_thread::serve;
 
 const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
 
@@ -225,24 +230,6 @@ fn tags_are_weakened_and_vary_is_added_once() {
     });
     assert_eq!(not_modified.headers()["etag"], "W/\"v1\"");
     assert_eq!(not_modified.headers()["vary"], "accept-encoding");
-}
-
-/// Serves the router while `client` runs on a thread of its own.
-fn serve<T: Send + 'static>(
-    router: Router,
-    client: impl FnOnce(SocketAddr) -> T + Send + 'static,
-) -> T {
-    ramie::run(|| {
-        let server = Server::bind("127.0.0.1:0").unwrap();
-        let (address, handle) = (server.local_addr().unwrap(), server.handle());
-        let client = std::thread::spawn(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client(address)));
-            handle.stop();
-            result
-        });
-        server.serve(router).unwrap();
-        client.join().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The arguments of handlers: each one, and each rejection by its status and its text.
 
+#[path = "../common/client_fiber.rs"]
+mod client_fiber;
 mod cookies;
 mod forms;
 mod heads;

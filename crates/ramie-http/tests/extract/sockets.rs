@@ -6,38 +6,15 @@ use std::{
     time::Duration,
 };
 
-use ramie::{fiber, net::TcpStream, sync::mpsc};
+use ramie::{net::TcpStream, sync::mpsc};
 use ramie_http::{
-    Body, Limits, Request, Router, Server, ServerHandle,
+    Body, Limits, Request, Router,
     extract::{Form, Json, Multipart, Rejection},
     post,
 };
 use serde::Deserialize;
 
-use super::line;
-
-/// Stops a server also when its test has failed, because the test would otherwise hang.
-struct Stop(ServerHandle);
-
-impl Drop for Stop {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-/// Serves while the client runs.
-fn serve(limits: Limits, router: Router, client: impl FnOnce(SocketAddr)) {
-    ramie::run(|| {
-        let server = Server::bind("127.0.0.1:0").expect("a port").limits(limits);
-        let (address, stop) = (server.local_addr().expect("an address"), Stop(server.handle()));
-        fiber::scope(|scope| {
-            let serving = scope.spawn(move || server.serve(router));
-            client(address);
-            drop(stop);
-            serving.join().expect("no panic").expect("no error of the listeners");
-        });
-    });
-}
+use super::{client_fiber::serve, line};
 
 struct Client(BufReader<TcpStream>);
 

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use ramie_http::{Router, Server};
+pub(crate) use crate::client_thread::serve;
 
 /// A directory that is removed with the value.
 pub(crate) struct Folder(PathBuf);
@@ -39,24 +39,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Serves the router while `client` runs on a thread of its own.
-pub(crate) fn serve<T: Send + 'static>(
-    router: Router,
-    client: impl FnOnce(SocketAddr) -> T + Send + 'static,
-) -> T {
-    ramie::run(|| {
-        let server = Server::bind("127.0.0.1:0").unwrap();
-        let (address, handle) = (server.local_addr().unwrap(), server.handle());
-        let client = std::thread::spawn(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client(address)));
-            handle.stop();
-            result
-        });
-        server.serve(router).unwrap();
-        client.join().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 /// A response in parts.
