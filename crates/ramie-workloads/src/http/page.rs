@@ -14,11 +14,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page of `ramie serve --hello`.
-    pub fn hello() -> Self {
-        Page::of(TEXT.len(), WriteMode::Single)
-    }
-
     /// A page with a body of this length.
     pub fn of(bytes: usize, mode: WriteMode) -> Self {
         let head =

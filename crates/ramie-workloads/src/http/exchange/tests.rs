@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::{AfterAnswers, Exchange, HEAD_MAX, Page};
 use crate::http::WriteMode;
 
-static PAGE: LazyLock<Page> = LazyLock::new(Page::hello);
+static PAGE: LazyLock<Page> = LazyLock::new(|| Page::of(14, WriteMode::Single));
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\n\
