@@ -55,7 +55,7 @@ impl Admission {
         self.workers * STACKS_AT_ONCE * (runtime::stack_bytes() + GUARD)
     }
 
-    /// Whether the memory suffices for one more connection beside so many open ones.
+    /// Whether the memory suffices for one more connection beside `open` others.
     pub(super) fn allows_one_more(self, open: usize) -> bool {
         !self.is_limited || can_allocate(RESERVE + self.stacks() + open * PER_CONNECTION)
     }

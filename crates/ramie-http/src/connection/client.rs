@@ -1,4 +1,4 @@
-//! What is known of the client of a connection before its first request.
+//! The facts about a client that are known before its first request.
 
 use std::net::SocketAddr;
 

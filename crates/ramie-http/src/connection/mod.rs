@@ -161,7 +161,7 @@ struct Http1<'a, P> {
     served: u64,
 }
 
-/// What came of the call of a handler.
+/// The outcome of a handler's call.
 enum Called {
     /// It has returned a response.
     Returned,
@@ -297,7 +297,9 @@ impl<P: Presence> Http1<'_, P> {
             is_http_1_0: head.is_http_1_0,
             stays: head.stays && self.served < limits.requests_per_connection,
         };
-        // The responses to earlier requests must not wait for this handler.
+        // The responses to earlier requests must not wait for this handler, nor for a body that the
+        // client may send only behind them. Before the phase of the handler begins, because sending
+        // has phases of its own.
         self.output.flush()?;
         if head.framing != Framing::Length(0) {
             return self.answer_with_body(head, asked);

@@ -12,17 +12,16 @@ use crate::{
 /// How many bytes of a body that the handler has not read are read for it.
 pub(super) const SKIPPED: usize = 64 << 10;
 
-/// A body of up to this size is copied, because it would otherwise keep one of the runtime's
-/// buffers, which are larger, while the handler runs.
+/// Input of up to this size is copied, and so is that of a body that has not arrived as a whole,
+/// because it would otherwise keep one of the runtime's larger buffers while the handler runs.
 const COPIED: u64 = 4 << 10;
 
 impl<P: Presence> Http1<'_, P> {
     #[inline(never)]
     pub(super) fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
         let wants_upgrade = head.wants_upgrade;
-        let (body, lent) = self.lend_body(&head)?;
+        let (body, lent) = self.lend_body(&head);
         let request = Request::received(self.client.parts(head), body);
-        // Behind `lend_body`, which may send responses and so leave the phase.
         self.presence.enter(Phase::Handler);
         let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);
         if !matches!(step, Ok(Step::NextRequest)) {
@@ -32,21 +31,17 @@ impl<P: Presence> Http1<'_, P> {
     }
 
     /// The body of a request, and a second handle.
-    fn lend_body(&mut self, head: &Head) -> io::Result<(Body, Incoming)> {
+    fn lend_body(&mut self, head: &Head) -> (Body, Incoming) {
         let here = self.input.unused().len() as u64;
-        if !matches!(head.framing, Framing::Length(length) if length <= here) {
-            // The client may wait for earlier responses before it sends the body.
-            self.input.copy();
-            self.output.flush()?;
-        }
-        if here <= COPIED {
+        let is_whole = matches!(head.framing, Framing::Length(length) if length <= here);
+        if here <= COPIED || !is_whole {
             self.input.copy();
         }
         let input = std::mem::take(&mut self.input);
         let limits = &self.service.limits;
         let incoming =
             Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
-        Ok((Body::incoming(incoming.share()), incoming))
+        (Body::incoming(incoming.share()), incoming)
     }
 
     /// Ends the reading of a body. If the connection `stays`, the rest of the body is skipped.
