@@ -4,6 +4,7 @@ use std::{
     future::{Future, poll_fn},
     io::{self, Read},
     pin::Pin,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,14 +23,16 @@ use ramie::{
     time::Instant,
 };
 
-use super::exchange::CancelOnDrop;
+use super::{exchange::CancelOnDrop, shared::Unsent};
 use crate::{
     body::{ArrivingBody, BodyError, BodyKind, BodySink, BodyWriter, Pace},
     limits::Limits,
 };
 
 /// The size of the pieces in which a body is written.
-const PIECE: usize = 16 << 10;
+pub(super) const PIECE: usize = 16 << 10;
+/// The size of pieces that need not be copied.
+const LARGE_PIECE: usize = 64 << 10;
 
 /// The body of a request, which hyper receives.
 pub(super) struct RequestBody {
@@ -139,6 +142,30 @@ pub(super) struct ResponseBody {
     /// The announced number of bytes.
     length: Option<u64>,
     handler: Option<CancelOnDrop>,
+    pub(super) unsent: Option<Rc<Unsent>>,
+}
+
+/// A part of a body, which keeps the response counted until hyper has sent it.
+pub(super) struct Piece {
+    bytes: Bytes,
+    unsent: Option<Rc<Unsent>>,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some(unsent) = &self.unsent {
+            unsent.note_progress();
+        }
+    }
 }
 
 enum FramesToSend {
@@ -155,7 +182,7 @@ impl ResponseBody {
     pub(super) fn full(bytes: Bytes) -> Self {
         let length = Some(bytes.len() as u64);
         let frames = if bytes.is_empty() { FramesToSend::None } else { FramesToSend::Full(bytes) };
-        ResponseBody { frames, length, handler: None }
+        ResponseBody { frames, length, handler: None, unsent: None }
     }
 
     /// If the body is dropped before its end, the handler that writes it is cancelled.
@@ -176,13 +203,13 @@ impl ResponseBody {
 }
 
 impl HyperBody for ResponseBody {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<FrameOfResponse>> {
+    ) -> Poll<Option<io::Result<Frame<Piece>>>> {
         let frame = match &mut self.frames {
             FramesToSend::None => None,
             FramesToSend::Full(bytes) => {
@@ -205,7 +232,9 @@ impl HyperBody for ResponseBody {
         if frame.is_none() {
             self.end();
         }
-        Poll::Ready(frame)
+        let unsent = &self.unsent;
+        let to_send = |bytes| Piece { bytes, unsent: unsent.clone() };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(to_send))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -235,7 +264,7 @@ impl Frames {
         let frames = FramesToSend::Written { receiver, next, is_whole: Arc::clone(&is_whole) };
         let frames_of =
             Frames { to_hyper, piece: Vec::new(), trailers: None, write_timeout, is_whole };
-        (frames_of, ResponseBody { frames, length, handler: None })
+        (frames_of, ResponseBody { frames, length, handler: None, unsent: None })
     }
 
     /// Writes the whole body. If that fails, hyper resets the stream, so that the client notices.
@@ -256,6 +285,12 @@ impl Frames {
     fn write_kind(&mut self, kind: BodyKind, length: Option<u64>) -> io::Result<()> {
         match kind {
             BodyKind::Write(write) => write(&mut BodyWriter::new(self))?,
+            BodyKind::Full(mut bytes) => {
+                while !bytes.is_empty() {
+                    let piece = bytes.split_to(bytes.len().min(LARGE_PIECE));
+                    self.send(Frame::data(piece))?;
+                }
+            }
             kind => self.copy(crate::body::Body(kind), length)?,
         }
         self.flush()?;

@@ -17,14 +17,14 @@ use http::{
 use hyper::body::{Body as _, Incoming};
 use ramie::{
     cancel::{self, CancelHandle},
-    fiber::Builder,
     future::OneshotFuture,
     sync::oneshot,
 };
 
 use super::{
-    Running, Shared,
-    body::{Frames, RequestBody, ResponseBody},
+    body::{Frames, PIECE, RequestBody, ResponseBody},
+    fibers::ScopedFibers,
+    shared::{Running, Shared, Unsent},
 };
 use crate::{
     body::{Body, BodyKind},
@@ -38,6 +38,7 @@ use crate::{
 pub(super) struct Exchange {
     response: OneshotFuture<http::Response<ResponseBody>>,
     handler: Option<CancelOnDrop>,
+    unsent: Option<Rc<Unsent>>,
 }
 
 /// Cancels a handler whose stream the client has reset.
@@ -60,25 +61,25 @@ impl Drop for CancelOnDrop {
 
 impl Exchange {
     /// Starts the handler of a request.
-    pub(super) fn begin(shared: &Rc<Shared>, request: http::Request<Incoming>) -> Self {
+    pub(super) fn begin<'scope>(
+        shared: &Rc<Shared>,
+        fibers: ScopedFibers<'scope, '_>,
+        request: http::Request<Incoming>,
+    ) -> Self {
+        let unsent = Some(shared.begin());
         let scope = cancel::scope(|scope| scope.handle());
         let (sender, receiver) = oneshot::channel();
         let handler = Some(CancelOnDrop(Some(scope.clone())));
-        let exchange = Exchange { response: receiver.into_future(), handler };
-        match shared.begin() {
+        match shared.run() {
             None => _ = sender.send(only(StatusCode::SERVICE_UNAVAILABLE)),
             Some(running) => {
                 let shared = Rc::clone(shared);
                 let call = Call { shared, scope, sender, _running: running };
-                // If the spawn fails, the closure is dropped, and with it the sender: hyper then
-                // resets the stream.
-                let spawned = Builder::new().spawn_local(move || call.run(request));
-                if let Err(error) = spawned {
-                    log::warn!("there is no fiber for a request: {error}");
-                }
+                // If the spawn fails, the sender is dropped: hyper then resets the stream.
+                fibers.spawn(move || call.run(request));
             }
         }
-        exchange
+        Exchange { response: receiver.into_future(), handler, unsent }
     }
 }
 
@@ -91,6 +92,7 @@ impl Future for Exchange {
             if let Some(handler) = self.handler.take() {
                 response.body_mut().cancel_if_dropped(handler);
             }
+            response.body_mut().unsent = self.unsent.take();
             Ok(response)
         })
     }
@@ -129,7 +131,7 @@ impl Call {
         };
         let (frames, body) = match kind {
             BodyKind::Empty => (None, ResponseBody::full(Bytes::new())),
-            BodyKind::Full(bytes) => (None, ResponseBody::full(bytes)),
+            BodyKind::Full(bytes) if bytes.len() <= PIECE => (None, ResponseBody::full(bytes)),
             kind => {
                 let (frames, body) = Frames::new(length, limits.write_timeout);
                 (Some((frames, kind)), body)

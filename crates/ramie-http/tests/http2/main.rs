@@ -1,7 +1,9 @@
 //! HTTP/2: hyper's client and curl against a server.
 
 mod bodies;
+mod lives;
 mod programs;
+mod raw;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

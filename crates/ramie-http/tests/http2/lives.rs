@@ -1,0 +1,103 @@
+//! How long connections, exchanges and handlers live.
+
+use std::time::Duration;
+
+use ramie::cancel;
+use ramie_http::Body;
+
+use super::{raw::RawClient, *};
+
+const LARGE: usize = 3 << 20;
+/// Fits into one frame, so that the server has handed all of it to hyper at once.
+const SMALL: usize = 10_000;
+
+fn router() -> Router {
+    Router::new()
+        .route("/large", get(|| Body::from(vec![7; LARGE])))
+        .route("/small", get(|| Body::from(vec![7; SMALL])))
+        .route("/", get(|| "hello"))
+}
+
+/// The length of a body, or none if it was cut.
+fn length(response: HyperResponse<Incoming>) -> Option<usize> {
+    block_on(response.into_body().collect()).ok().map(|body| body.to_bytes().len())
+}
+
+#[test]
+fn a_stop_sends_bodies_to_their_ends() {
+    with_server(router(), Limits::default(), |address, server| {
+        let (mut client, driven) = connect(address);
+        let large = send(&mut client, request("GET", "/large", full("")));
+        server.stop();
+        assert_eq!(length(large), Some(LARGE));
+        driven.join().unwrap().unwrap();
+    });
+}
+
+/// A client that takes its time is not idle.
+#[test]
+fn the_idle_timeout_does_not_cut_bodies() {
+    let limits = Limits { idle_timeout: Duration::from_millis(40), ..Limits::default() };
+    with_server(router(), limits, |address, server| {
+        let (mut client, driven) = connect(address);
+        let large = send(&mut client, request("GET", "/large", full("")));
+        fiber::sleep(Duration::from_millis(200));
+        assert_eq!((length(large), server.connections()), (Some(LARGE), 1));
+        drop(client);
+        driven.join().unwrap().unwrap();
+    });
+}
+
+/// The window of the stream has no room, so the body cannot be sent.
+#[test]
+fn a_client_that_takes_no_bytes_is_left() {
+    let limits = Limits { write_timeout: Duration::from_millis(50), ..Limits::default() };
+    for path in ["/small", "/large"] {
+        with_server(router(), limits, |address, server| {
+            let mut client = RawClient::connect_with(address, &[(raw::INITIAL_WINDOW_SIZE, 0)]);
+            client.get(1, path);
+            // The head of the response, and no data.
+            while let Some(frame) = client.read() {
+                assert_ne!(frame.kind, raw::DATA, "{path}");
+            }
+            while server.connections() > 0 {
+                fiber::yield_now();
+            }
+        });
+    }
+}
+
+/// A connection counts for the limits as long as something runs for it.
+#[test]
+fn handlers_do_not_outlive_their_connection() {
+    let (begun, cancelled) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let go_on = Arc::new(Event::new());
+    let handler = {
+        let (begun, cancelled, go_on) = (begun.clone(), cancelled.clone(), go_on.clone());
+        move || {
+            begun.set();
+            if Event::new().wait().is_err() {
+                cancelled.set();
+            }
+            // What a handler has to do before it ends.
+            cancel::shield(|| go_on.wait()).unwrap();
+        }
+    };
+    let limits = Limits { connections: 1, ..Limits::default() };
+    with_server(Router::new().route("/", get(handler)), limits, |address, server| {
+        let mut client = RawClient::connect(address);
+        client.get(1, "/");
+        begun.wait().unwrap();
+        drop(client);
+        cancelled.wait().unwrap();
+        for _ in 0..1000 {
+            fiber::yield_now();
+        }
+        let open = server.connections();
+        go_on.set();
+        assert_eq!(open, 1);
+        while server.connections() > 0 {
+            fiber::yield_now();
+        }
+    });
+}
