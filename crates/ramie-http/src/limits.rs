@@ -25,6 +25,19 @@ use std::time::Duration;
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
 ///
+/// # HTTP/2
+/// A connection of HTTP/2 has several requests at once. A request that exceeds a limit gets the
+/// same status, and the connection stays open for the others.
+///
+/// | limit | over HTTP/2 |
+/// |---|---|
+/// | `line_bytes` | counts the line that the request would have in HTTP/1.1 |
+/// | `head_bytes` | is announced to the client; each field counts for 32 bytes more (RFC 9113, section 6.5.2). A head of several times the limit closes the connection |
+/// | `head_timeout` | does not apply: a connection whose only request is an incomplete head is idle, for `idle_timeout` |
+/// | `idle_timeout` | the time without any request; a request ends when the client has taken the whole response |
+/// | `write_timeout` | counts for each piece of a body, and for each write of the connection |
+/// | `requests_per_connection` | the connection sends GOAWAY, and answers the requests that were on their way |
+///
 /// # Examples
 /// ```
 /// use ramie_http::Limits;

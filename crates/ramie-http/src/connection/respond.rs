@@ -17,7 +17,7 @@ use crate::{
     body::{BodyKind, BodySink, BodyWriter},
     h1::{
         chunked,
-        response_head::{self, Afterwards, ResponseFraming},
+        response_head::{self, Afterwards, ResponseFraming, states_length},
     },
     response::Response,
 };
@@ -105,15 +105,6 @@ fn append_head(
 /// section 15.3.6).
 fn has_no_content(status: StatusCode) -> bool {
     status == StatusCode::RESET_CONTENT
-}
-
-/// Whether the handler states a length, once and well-formed.
-fn states_length(headers: &HeaderMap) -> bool {
-    let mut lengths = headers.get_all("content-length").into_iter();
-    let is_number = |value: &http::HeaderValue| {
-        !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit)
-    };
-    lengths.next().is_some_and(is_number) && lengths.next().is_none()
 }
 
 fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> ResponseFraming {

@@ -24,7 +24,7 @@ const LINE_MOST: usize = 256;
 /// could send extensions for ever.
 const OVERHEAD_MOST: u64 = 16 << 10;
 /// The most fields of trailers.
-const TRAILERS_MOST: usize = 32;
+pub(crate) const TRAILERS_MOST: usize = 32;
 
 const MALFORMED: Refusal = Refusal::malformed("the body is not made of chunks");
 
@@ -242,6 +242,9 @@ const NOT_IN_TRAILERS: [&str; 10] = [
     "authorization",
 ];
 
+/// Why trailers are refused that have such a field.
+pub(crate) const FIELD_OF_HEAD: &str = "the trailers of the body have a field of a head";
+
 /// Whether a field may come behind a body.
 pub(crate) fn may_be_trailer(name: &str) -> bool {
     !NOT_IN_TRAILERS.iter().any(|own| own.eq_ignore_ascii_case(name))
@@ -259,7 +262,7 @@ fn parse_trailers(bytes: &[u8]) -> Result<HeaderMap, Refusal> {
     let mut trailers = HeaderMap::with_capacity(fields.len());
     for field in fields {
         if !may_be_trailer(field.name) {
-            return Err(Refusal::malformed("the trailers of the body have a field of a head"));
+            return Err(Refusal::malformed(FIELD_OF_HEAD));
         }
         let name = HeaderName::from_bytes(field.name.as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value)) {

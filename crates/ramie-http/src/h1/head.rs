@@ -104,6 +104,11 @@ const TOO_LARGE: Refusal = Refusal::new(
     "the head of the request is too large",
 );
 
+/// The bytes of the first line of a request.
+pub(crate) fn line_length(method: &str, target: &str) -> usize {
+    method.len() + " ".len() + target.len() + " HTTP/1.1\r\n".len()
+}
+
 fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
     if length > limits.line_bytes {
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, "the line of the request is too long"));
@@ -171,8 +176,7 @@ fn parse_into<'b>(
     }
     check_line_ends(bytes)?;
     let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
-    let line = method.len() + path.len() + " ".len() + " HTTP/1.1\r\n".len();
-    check_line(line, limits)?;
+    check_line(line_length(method, path), limits)?;
     if request.headers.len() > limits.fields {
         return Err(Unparsed::TooManyFields);
     }

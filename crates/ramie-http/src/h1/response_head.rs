@@ -1,6 +1,6 @@
 //! The head of a response, as bytes.
 
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::date;
 
@@ -39,6 +39,14 @@ fn is_own(name: &HeaderName, framing: ResponseFraming) -> bool {
         header::CONTENT_LENGTH => framing != ResponseFraming::Stated,
         _ => name.as_str() == "keep-alive",
     }
+}
+
+/// Whether the handler states a length, once and well-formed.
+pub(crate) fn states_length(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).into_iter();
+    let is_number =
+        |value: &HeaderValue| !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
+    lengths.next().is_some_and(is_number) && lengths.next().is_none()
 }
 
 /// Appends a head.
@@ -122,8 +130,6 @@ pub(crate) fn append_number(out: &mut Vec<u8>, mut number: u64) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn head(

@@ -26,6 +26,7 @@ use ramie::{
 use super::{exchange::CancelOnDrop, shared::Unsent};
 use crate::{
     body::{ArrivingBody, BodyError, BodyKind, BodySink, BodyWriter, Pace},
+    h1::chunked,
     limits::Limits,
 };
 
@@ -43,6 +44,7 @@ pub(super) struct RequestBody {
     /// Bytes that may still come before the body is too large.
     room: u64,
     most: u64,
+    trailer_bytes: usize,
     is_at_end: bool,
     error: Option<BodyError>,
 }
@@ -56,6 +58,7 @@ impl RequestBody {
             pace: Pace::new(limits),
             room: limits.body_bytes,
             most: limits.body_bytes,
+            trailer_bytes: limits.trailer_bytes,
             is_at_end: false,
             error: None,
         }
@@ -74,7 +77,13 @@ impl RequestBody {
                     self.room = room.ok_or(BodyError::TooLarge { most: self.most })?;
                     self.piece = piece;
                 }
-                Some(Err(frame)) => self.trailers = frame.into_trailers().ok(),
+                Some(Err(frame)) => {
+                    let trailers = frame.into_trailers().ok();
+                    if let Some(trailers) = &trailers {
+                        check_trailers(trailers, self.trailer_bytes)?;
+                    }
+                    self.trailers = trailers;
+                }
             }
         }
         let length = self.piece.len().min(buf.len());
@@ -131,6 +140,18 @@ impl ArrivingBody for RequestBody {
 
     fn take_trailers(&mut self) -> Option<HeaderMap> {
         self.trailers.take()
+    }
+}
+
+/// The rules of HTTP/1.1, where a field has a line.
+fn check_trailers(trailers: &HeaderMap, most: usize) -> Result<(), BodyError> {
+    let lines = trailers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    if trailers.len() > chunked::TRAILERS_MOST || lines.sum::<usize>() > most {
+        return Err(BodyError::TrailersTooLarge);
+    }
+    match trailers.keys().all(|name| chunked::may_be_trailer(name.as_str())) {
+        true => Ok(()),
+        false => Err(BodyError::Malformed(chunked::FIELD_OF_HEAD)),
     }
 }
 
@@ -295,7 +316,11 @@ impl Frames {
         }
         self.flush()?;
         match self.trailers.take() {
-            Some(trailers) => self.send(Frame::trailers(trailers)),
+            Some(trailers) => {
+                let fields = trailers.iter().map(|(name, value)| (name.clone(), value.clone()));
+                let fields = fields.filter(|(name, _)| chunked::may_be_trailer(name.as_str()));
+                self.send(Frame::trailers(fields.collect()))
+            }
             None => Ok(()),
         }
     }

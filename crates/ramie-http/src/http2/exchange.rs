@@ -10,10 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_LENGTH, COOKIE, HOST},
-};
+use http::{Method, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use ramie::{
     cancel::{self, CancelHandle},
@@ -24,12 +21,12 @@ use ramie::{
 use super::{
     body::{Frames, PIECE, RequestBody, ResponseBody},
     fibers::ScopedFibers,
+    heads,
     shared::{Running, Shared, Unsent},
 };
 use crate::{
     body::{Body, BodyKind},
     connection::Upgrade,
-    h1::authority,
     request::Request,
     response::{IntoResponse, Response},
 };
@@ -116,18 +113,10 @@ impl Call {
         };
         let (mut parts, body) = response.into_parts();
         let length = body.length();
-        let has_no_body = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        heads::settle_length(parts.status, &mut parts.headers, is_head, length);
         let kind = match body.0 {
-            _ if has_no_body.contains(&parts.status) => BodyKind::Empty,
-            kind if is_head => {
-                // A body that is empty says nothing of that of a GET.
-                if let Some(length) = length.filter(|length| *length > 0) {
-                    parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
-                }
-                drop(kind);
-                BodyKind::Empty
-            }
-            kind => kind,
+            kind if !is_head && heads::may_have_body(parts.status) => kind,
+            _ => BodyKind::Empty,
         };
         let (frames, body) = match kind {
             BodyKind::Empty => (None, ResponseBody::full(Bytes::new())),
@@ -148,15 +137,13 @@ impl Call {
     /// The request as handlers know it.
     fn received(&self, request: http::Request<Incoming>) -> Result<Request, StatusCode> {
         let limits = self.shared.limits();
-        if request.headers().len() > limits.fields {
-            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-        }
+        heads::check_limits(&request, limits)?;
         let mut request = request.map(|body| match body.is_end_stream() {
             true => Body::empty(),
             false => Body(BodyKind::Arriving(Box::new(RequestBody::new(body, limits)))),
         });
-        check_host(&mut request)?;
-        join_cookies(request.headers_mut());
+        heads::check_host(&mut request)?;
+        heads::join_cookies(request.headers_mut());
         let mut request = Request::from(request);
         self.shared.client.describe(request.parts_mut());
         Ok(request)
@@ -183,46 +170,8 @@ impl Call {
     }
 }
 
-/// Clients of HTTP/2 may send the cookies apart, whereas handlers know one field (RFC 9113,
-/// section 8.2.3).
-fn join_cookies(headers: &mut HeaderMap) {
-    let cookies = headers.get_all(COOKIE);
-    if cookies.iter().nth(1).is_some() {
-        let cookies: Vec<_> = cookies.iter().map(HeaderValue::as_bytes).collect();
-        if let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..])) {
-            headers.insert(COOKIE, joined);
-        }
-    }
-}
-
 fn only(status: StatusCode) -> http::Response<ResponseBody> {
     let mut response = http::Response::new(ResponseBody::full(Bytes::new()));
     *response.status_mut() = status;
     response
-}
-
-/// The one host of a request: `:authority`, which Host may repeat and must not contradict (RFC
-/// 9113, section 8.3.1). So handlers see the host by which a proxy before the server has routed.
-fn check_host(request: &mut http::Request<Body>) -> Result<(), StatusCode> {
-    if request.method() == Method::CONNECT {
-        return Err(StatusCode::NOT_IMPLEMENTED);
-    }
-    let authority = request.uri().authority().map(|authority| authority.as_str().to_owned());
-    let mut hosts = request.headers().get_all(HOST).into_iter().map(HeaderValue::as_bytes);
-    let (host, other) = (hosts.next(), hosts.next());
-    let named = match (&authority, host) {
-        _ if other.is_some() => return Err(StatusCode::BAD_REQUEST),
-        (Some(authority), Some(host)) if !host.eq_ignore_ascii_case(authority.as_bytes()) => {
-            return Err(StatusCode::BAD_REQUEST);
-        }
-        (Some(authority), _) => authority.as_bytes(),
-        (None, Some(host)) => host,
-        (None, None) => return Err(StatusCode::BAD_REQUEST),
-    };
-    if !authority::is_valid(named) {
-        return Err(StatusCode::BAD_REQUEST);
-    }
-    let host = HeaderValue::from_bytes(named).map_err(|_| StatusCode::BAD_REQUEST)?;
-    request.headers_mut().insert(HOST, host);
-    Ok(())
 }

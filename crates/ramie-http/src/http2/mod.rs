@@ -27,6 +27,7 @@
 mod body;
 mod exchange;
 mod fibers;
+mod heads;
 mod life;
 mod shared;
 mod transport;

@@ -49,7 +49,7 @@ fn router() -> Router {
 }
 
 /// Counts the bytes of a body, and returns the names of its trailers.
-fn count(mut body: Body) -> Response {
+pub(super) fn count(mut body: Body) -> Response {
     let told = body.length();
     let counted = io::copy(&mut body, &mut io::sink()).and_then(|count| {
         assert_eq!(body.read(&mut [0; 9])?, 0);
@@ -62,7 +62,7 @@ fn count(mut body: Body) -> Response {
     }
 }
 
-fn frames(
+pub(super) fn frames(
     frames: impl IntoIterator<Item = Frame<Bytes>, IntoIter: Send + Sync + 'static>,
 ) -> ClientBody {
     struct Each<I>(I);
