@@ -114,7 +114,7 @@ impl FileRange {
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
         let Some(socket) = stream.socket() else {
-            stream.write_all(head)?;
+            stream.write_pieces(head, progressed)?;
             return self.send_by_reads(stream, progressed);
         };
         send_head(stream, socket, head)?;
@@ -165,7 +165,7 @@ impl FileRange {
         let mut piece = vec![0; PIECE];
         while self.left > 0 {
             let read = self.read(&mut piece)?;
-            stream.write_all(&piece[..read])?;
+            stream.write_pieces(&piece[..read], progressed)?;
             progressed();
         }
         Ok(())

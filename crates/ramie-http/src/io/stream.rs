@@ -105,6 +105,9 @@ impl Stream {
         mut bytes: &[u8],
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
+        if let Stream::Tls(stream) = self {
+            return stream.write_all(&[bytes], progressed);
+        }
         while !bytes.is_empty() {
             match self.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -174,7 +177,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
-            Stream::Tls(stream) => stream.transport().set_read_timeout(timeout),
+            Stream::Tls(stream) => stream.set_read_timeout(timeout),
         }
     }
 

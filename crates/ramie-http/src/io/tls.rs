@@ -37,9 +37,10 @@ use std::{
     io::{self, IoSlice, Read, Write},
     net::Shutdown,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use ramie::sync::Mutex as FiberMutex;
+use ramie::{sync::Mutex as FiberMutex, time::Instant};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::{Input, Receiver, Stream, spare};
@@ -60,6 +61,7 @@ pub(crate) struct TlsStream {
     session: Mutex<ServerConnection>,
     receiving: FiberMutex<Received>,
     sending: FiberMutex<Sending>,
+    read_timeout: Mutex<Option<Duration>>,
 }
 
 #[derive(Default)]
@@ -85,6 +87,7 @@ impl TlsStream {
             session: Mutex::new(session),
             receiving: FiberMutex::default(),
             sending: FiberMutex::default(),
+            read_timeout: Mutex::new(None),
         })
     }
 
@@ -156,7 +159,15 @@ impl TlsStream {
 
     /// Waits until there is unread plaintext, or the end.
     fn fill(&self, receiver: &mut Receiver<'_>, received: &mut Received) -> io::Result<()> {
+        let limit = self.read_timeout().map(|timeout| (timeout, Instant::now()));
         while received.unread().is_empty() && !received.is_at_end {
+            if let Some((timeout, begin)) = limit {
+                let left = timeout.saturating_sub(begin.elapsed());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                self.transport.set_read_timeout(Some(left))?;
+            }
             let mut ciphertext = Input::default();
             if !receiver.receive_as_they_are(&mut ciphertext)? {
                 received.is_at_end = true;
@@ -206,7 +217,8 @@ impl TlsStream {
         first.map_or(Ok(0), |part| self.write(part))
     }
 
-    /// Writes all parts, by few system calls, and calls `progressed` after each but the last.
+    /// Writes all parts, by few system calls, and calls `progressed` each time that the client has
+    /// made room for a part.
     pub(crate) fn write_all(
         &self,
         parts: &[&[u8]],
@@ -245,14 +257,14 @@ impl TlsStream {
         for piece in parts.iter().flat_map(|part| part.chunks(PIECE)) {
             self.encrypt(piece, ciphertext)?;
             if ciphertext.len() >= LARGE {
-                self.transport.write_all(ciphertext)?;
+                self.transport.write_pieces(ciphertext, progressed)?;
                 ciphertext.clear();
                 progressed();
             }
         }
         // What the session wants to send by itself, if there is no piece.
         self.encrypt(&[], ciphertext)?;
-        if ciphertext.is_empty() { Ok(()) } else { self.transport.write_all(ciphertext) }
+        self.transport.write_pieces(ciphertext, progressed)
     }
 
     fn encrypt(&self, piece: &[u8], ciphertext: &mut Vec<u8>) -> io::Result<()> {
@@ -284,6 +296,16 @@ impl TlsStream {
             self.say_goodbye()?;
         }
         self.transport.shutdown(how)
+    }
+
+    /// As that of a socket: it counts for a whole read, however many fragments of a record arrive.
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        *self.read_timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+        self.transport.set_read_timeout(timeout)
+    }
+
+    fn read_timeout(&self) -> Option<Duration> {
+        *self.read_timeout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn session(&self) -> MutexGuard<'_, ServerConnection> {
@@ -325,3 +347,6 @@ impl Drop for Received {
         spare::put(std::mem::take(&mut self.plain));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 use std::{
     io::{self, IoSlice},
     net::Shutdown,
+    time::Duration,
 };
 
 use super::{Input, Receiver, Stream};
@@ -34,6 +35,10 @@ impl TlsStream {
     }
 
     pub(crate) fn write_all(&self, _: &[&[u8]], _: &mut dyn FnMut()) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn set_read_timeout(&self, _: Option<Duration>) -> io::Result<()> {
         match *self {}
     }
 
