@@ -44,19 +44,45 @@ pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
 /// Opens a path that is relative and has no `..`; an empty one is the directory itself.
 pub(super) fn open_below(root: BorrowedFd<'_>, path: &Path) -> io::Result<Opened> {
     static IS_REFUSED: AtomicBool = AtomicBool::new(false);
-    if !IS_REFUSED.load(Ordering::Relaxed) {
-        match open_beneath(root, path) {
-            Err(error) if is_refusal(&error) => IS_REFUSED.store(true, Ordering::Relaxed),
-            opened => return opened.and_then(examine),
-        }
-    }
-    open_by_walk(root, path).and_then(examine)
+    let openat2 = Openat2 { is_refused: &IS_REFUSED, open: open_beneath, probe };
+    openat2.open_below(root, path).and_then(examine)
 }
 
-/// Whether the kernel has no openat2, or a filter refuses it.
-fn is_refusal(error: &io::Error) -> bool {
-    let of = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    of(Errno::NOSYS) || of(Errno::PERM)
+/// The call openat2(2), and whether it is known to be refused.
+struct Openat2<'a> {
+    is_refused: &'a AtomicBool,
+    open: fn(BorrowedFd<'_>, &Path) -> io::Result<OwnedFd>,
+    probe: fn(BorrowedFd<'_>) -> rustix::io::Result<OwnedFd>,
+}
+
+impl Openat2<'_> {
+    fn open_below(&self, root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+        if !self.is_refused.load(Ordering::Relaxed) {
+            match (self.open)(root, path) {
+                Err(error) if self.is_refused_by(&error, root) => {
+                    self.is_refused.store(true, Ordering::Relaxed);
+                }
+                opened => return opened,
+            }
+        }
+        open_by_walk(root, path)
+    }
+
+    /// Whether the kernel lacks the call, or a filter of system calls refuses it. Such a filter
+    /// usually answers EPERM, and so does a file system that refuses one file.
+    fn is_refused_by(&self, error: &io::Error, root: BorrowedFd<'_>) -> bool {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOSYS) => true,
+            Some(Errno::PERM) => matches!((self.probe)(root), Err(Errno::NOSYS | Errno::PERM)),
+            _ => false,
+        }
+    }
+}
+
+/// Opens the directory once more, which no file system is asked for.
+fn probe(root: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(root, c".", flags, Mode::empty(), ResolveFlags::BENEATH)
 }
 
 fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
@@ -166,10 +192,35 @@ mod tests {
         ramie::run(|| check("walk-fiber", open_by_walk, false));
     }
 
+    fn perm(_: BorrowedFd<'_>, _: &Path) -> io::Result<OwnedFd> {
+        Err(Errno::PERM.into())
+    }
+
+    fn nosys(_: BorrowedFd<'_>, _: &Path) -> io::Result<OwnedFd> {
+        Err(Errno::NOSYS.into())
+    }
+
+    fn perm_of_probe(_: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+        Err(Errno::PERM)
+    }
+
+    /// One file that a file system refuses must not change how others are opened.
     #[test]
     fn only_a_refusal_of_the_call_itself_leads_to_the_walk() {
-        assert!(is_refusal(&Errno::NOSYS.into()) && is_refusal(&Errno::PERM.into()));
-        assert!(!is_refusal(&Errno::XDEV.into()) && !is_refusal(&Errno::ACCESS.into()));
+        let path = folder("refusal");
+        let root = open_root(&path.join("root")).unwrap();
+        let is_refused = AtomicBool::new(false);
+        let check = |open, probe, is_opened| {
+            let openat2 = Openat2 { is_refused: &is_refused, open, probe };
+            let opened = openat2.open_below(root.as_fd(), Path::new("inner/a"));
+            assert_eq!(opened.is_ok(), is_opened);
+            is_refused.swap(false, Ordering::Relaxed)
+        };
+        assert!(!check(perm, probe, false));
+        assert!(check(perm, perm_of_probe, true));
+        assert!(check(nosys, probe, true));
+        assert!(!check(open_beneath, perm_of_probe, true));
+        fs::remove_dir_all(path).unwrap();
     }
 
     #[test]

@@ -6,4 +6,5 @@ mod client_thread;
 mod conditional;
 mod curl;
 mod directory;
+mod refused;
 mod support;
