@@ -67,7 +67,8 @@ pub struct Limits {
     /// How fast a body must arrive on average while a read waits for it, once such reads have
     /// waited for `body_grace`; 0 means any speed. The time between two reads does not count.
     pub body_bytes_per_second: u64,
-    /// How long reads of one body may wait beyond that speed.
+    /// How long reads of one body may wait beyond that speed, and how long the rest of a body may
+    /// take that the handler has not read.
     pub body_grace: Duration,
     /// How long a connection may wait for its first request, and between two.
     pub idle_timeout: Duration,

@@ -73,6 +73,8 @@ pub(crate) struct Pace {
     received: u64,
     bytes_per_second: u64,
     grace: Duration,
+    /// No read waits beyond it, whatever the pace is.
+    end: Option<Instant>,
 }
 
 /// The size of reads from the stream that are not from a reader's own large buffer.
@@ -210,6 +212,11 @@ impl BodySource {
             }
     }
 
+    /// Limits the time of all further reads: nobody needs the bytes.
+    pub(crate) fn hurry(&mut self) {
+        self.pace.end = Instant::now().checked_add(self.pace.grace);
+    }
+
     /// The bytes behind the body.
     pub(crate) fn into_input(self) -> Input {
         self.input
@@ -325,6 +332,7 @@ impl Pace {
             received: 0,
             bytes_per_second: limits.body_bytes_per_second,
             grace: limits.body_grace,
+            end: None,
         }
     }
 
@@ -338,12 +346,16 @@ impl Pace {
 
     /// How long the next bytes may take.
     pub(crate) fn patience(&self) -> Result<Duration, BodyError> {
-        if self.bytes_per_second == 0 {
-            return Ok(Duration::from_secs(365 * 24 * 60 * 60));
-        }
-        let earned =
-            Duration::from_millis(self.received.saturating_mul(1000) / self.bytes_per_second);
-        let left = (self.grace + earned).saturating_sub(self.waited);
+        let of_pace = match self.received.saturating_mul(1000).checked_div(self.bytes_per_second) {
+            Some(earned) => {
+                let most = self.grace.saturating_add(Duration::from_millis(earned));
+                most.saturating_sub(self.waited)
+            }
+            // Any speed will do.
+            None => Duration::from_secs(365 * 24 * 60 * 60),
+        };
+        let until_end = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = until_end.map_or(of_pace, |until_end| until_end.min(of_pace));
         if left.is_zero() { Err(BodyError::TooSlow) } else { Ok(left) }
     }
 }

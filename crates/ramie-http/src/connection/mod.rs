@@ -8,7 +8,7 @@
 //! | handler | what the handler waits for, the body included | `request_timeout` | write; 503 if it is late |
 //! | write | the client to take bytes | `write_timeout` for each write | stream, or closed |
 //! | stream | what the writer of a body waits for | | write, or rest |
-//! | rest | the part of the request's body that nobody has read | 64 KiB, at the pace of bodies | idle, or closed |
+//! | rest | the part of the request's body that nobody has read | 64 KiB, at the pace of bodies and within `body_grace` | idle, or closed |
 //!
 //! The connection keeps no clock: it tells the server its phase ([`presence`]), and the server ends
 //! phases that last too long. It shuts the read side of an idle connection and of one that sends

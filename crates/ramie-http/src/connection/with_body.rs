@@ -70,9 +70,10 @@ impl<P: Presence> Http1<'_, P> {
     }
 }
 
-/// Reads the rest of a body if it is small. Returns whether it is at its end.
+/// Reads the rest of a body if it is small and arrives in time. Returns whether it is at its end.
 #[inline(never)]
 fn skip(source: &mut BodySource) -> bool {
+    source.hurry();
     let mut left = SKIPPED;
     let mut piece = [0; 4 << 10];
     while left > 0 {

@@ -27,9 +27,13 @@ fn limits() -> Limits {
 }
 
 fn start(router: Router) -> (Rig, ManualClock) {
+    start_with(router, limits())
+}
+
+fn start_with(router: Router, limits: Limits) -> (Rig, ManualClock) {
     let clock = ManualClock::new();
     let runtime = Runtime::builder().workers(1).clock(clock.clone());
-    (Rig::start_on(runtime, router, limits(), |server| server), clock)
+    (Rig::start_on(runtime, router, limits, |server| server), clock)
 }
 
 /// A connection that waits for its second request: the answer to the first shows that.
@@ -166,16 +170,27 @@ fn a_handler_is_late_behind_a_response_that_was_sent_before() {
     client.expect_close();
 }
 
-/// A client that has its response and sends the rest of its request slowly is left.
+/// A client that has its response and sends the rest of its request slowly is left, also where
+/// bodies may arrive at any speed.
 #[test]
-fn the_rest_of_a_body_has_the_pace_of_a_body() {
-    let (rig, clock) = start(Router::new().fallback(|| "unread"));
-    let mut client = rig.connect();
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
-    assert_eq!(client.answer().status, 200);
-    let steps = steps_until_news(&client, &clock, SECOND);
-    assert!((9..=13).contains(&steps), "{steps}");
-    client.expect_close();
+fn the_rest_of_a_body_has_its_time() {
+    for body_bytes_per_second in [0, 10, 1_000_000] {
+        let limits = Limits { body_bytes_per_second, ..limits() };
+        let (rig, clock) = start_with(Router::new().fallback(|| "unread"), limits);
+        let mut client = rig.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+        assert_eq!(client.answer().status, 200);
+        let mut steps = 0;
+        while !has_news(&client) {
+            client.send("x");
+            std::thread::park_timeout(Duration::from_millis(20));
+            clock.advance(SECOND);
+            steps += 1;
+            assert!(steps < 30, "the rest of a body may take for ever");
+        }
+        assert!((9..=13).contains(&steps), "{steps}");
+        client.expect_close();
+    }
 }
 
 /// A client that goes on sending after it was refused does not hold the connection.
