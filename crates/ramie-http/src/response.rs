@@ -4,7 +4,7 @@ use std::{borrow::Cow, convert::Infallible};
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{ALLOW, CONTENT_TYPE, LOCATION},
 };
 
@@ -214,4 +214,20 @@ pub(crate) fn method_not_allowed(allowed: &str) -> Response {
         response.headers_mut().insert(ALLOW, allowed);
     }
     response
+}
+
+/// Whether a method is one of HTTP, so that a resource may be said not to allow it.
+pub(crate) fn is_of_http(method: &Method) -> bool {
+    const ALL: [Method; 9] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::PATCH,
+        Method::CONNECT,
+        Method::TRACE,
+    ];
+    ALL.contains(method)
 }

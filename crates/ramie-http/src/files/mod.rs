@@ -28,7 +28,7 @@ use crate::{
     conditional::{self, ETag, Representation},
     handler::Handler,
     request::{Parts, Request},
-    response::{Html, IntoResponse, Redirect, Response, method_not_allowed},
+    response::{Html, IntoResponse, Redirect, Response, is_of_http, method_not_allowed},
     router::{Router, any},
 };
 
@@ -166,8 +166,10 @@ impl Files {
     }
 
     fn answer(&self, request: &Parts) -> Response {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return method_not_allowed("GET, HEAD");
+        match request.method() {
+            &Method::GET | &Method::HEAD => {}
+            method if is_of_http(method) => return method_not_allowed("GET, HEAD"),
+            _ => return StatusCode::NOT_IMPLEMENTED.into_response(),
         }
         let path = FilePath::parse(request.path(), &self.prefix, self.serves_hidden);
         let Some(path) = path else { return StatusCode::NOT_FOUND.into_response() };

@@ -5,11 +5,7 @@ use std::{fmt, sync::Arc};
 use http::Method;
 
 use super::{Layer, Next};
-use crate::{
-    handler::Handler,
-    request::Request,
-    response::{Response, method_not_allowed},
-};
+use crate::{handler::Handler, request::Request, response::Response};
 
 /// A handler whose arguments are hidden.
 pub(super) type BoxedHandler<S> = Arc<dyn Fn(Request, &S) -> Response + Send + Sync>;
@@ -103,16 +99,21 @@ impl<S: Send + Sync + 'static> MethodRouter<S> {
 }
 
 impl MethodRouter {
-    pub(super) fn call(&self, request: Request) -> Response {
-        let of = |method: &Method| {
-            self.by_method.iter().find(|(own, _)| own == method).map(|(_, handler)| handler)
-        };
+    /// The handler of a method, if there is one.
+    pub(super) fn handler(&self, method: &Method) -> Option<&BoxedHandler<()>> {
         // The connection sends no body in response to HEAD.
-        let as_get = || of(&Method::GET).filter(|_| *request.method() == Method::HEAD);
-        match of(request.method()).or_else(as_get).or(self.any.as_ref()) {
-            Some(handler) => handler(request, &()),
-            None => method_not_allowed(&self.allowed),
-        }
+        let as_get = || self.own(&Method::GET).filter(|_| *method == Method::HEAD);
+        self.own(method).or_else(as_get).or(self.any.as_ref())
+    }
+
+    /// The handler of this method alone.
+    pub(super) fn own(&self, method: &Method) -> Option<&BoxedHandler<()>> {
+        self.by_method.iter().find(|(own, _)| own == method).map(|(_, handler)| handler)
+    }
+
+    /// The value of Allow.
+    pub(super) fn allowed(&self) -> &str {
+        &self.allowed
     }
 }
 

@@ -4,7 +4,7 @@ mod methods;
 
 use std::{fmt, sync::Arc};
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::methods::BoxedHandler;
@@ -12,14 +12,15 @@ pub use self::methods::{MethodRouter, any, delete, get, head, options, patch, po
 use crate::{
     handler::Handler,
     request::Request,
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Response, is_of_http, method_not_allowed},
 };
 
 /// Chooses the handler of a request by its path and its method.
 ///
 /// A path may have parameters: `/users/{id}` matches one segment, `/files/{*path}` all that
 /// follows. Literal segments precede parameters. A path that no route matches goes to the fallback
-/// (404); a method that the route lacks gets 405 with `Allow`. A route with GET answers HEAD, too.
+/// (404); a method that the route lacks gets 405 with `Allow`, or 501 if it is neither one of HTTP
+/// nor one of another route. A route with GET answers HEAD, too.
 /// Paths match as they are: `/a` and `/a/` are two, and `//` and `..` have no meaning.
 ///
 /// `S` is the type of the state that handlers take as [`State`](crate::extract::State). A router
@@ -208,9 +209,23 @@ impl Router {
 
     fn dispatch(&self, mut request: Request) -> Response {
         match self.find(&mut request) {
-            Routed::Path(methods) => methods.call(request),
+            Routed::Path(methods) => match methods.handler(request.method()) {
+                Some(handler) => handler(request, &()),
+                None => self.refuse(request.method(), methods),
+            },
             Routed::Nothing => (self.fallback)(request, &()),
             Routed::NotUtf8 => not_utf8(),
+        }
+    }
+
+    /// 405, or 501 for a method of which neither HTTP nor any route knows.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, method: &Method, methods: &MethodRouter) -> Response {
+        let is_of_route = || self.paths.iter().any(|(_, other)| other.own(method).is_some());
+        match is_of_http(method) || is_of_route() {
+            true => method_not_allowed(methods.allowed()),
+            false => StatusCode::NOT_IMPLEMENTED.into_response(),
         }
     }
 

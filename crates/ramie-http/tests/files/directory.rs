@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
 };
 
-use ramie_http::{Files, Request, Response, Router, get as on_get};
+use ramie_http::{Files, Method, Request, Response, Router, get as on_get};
 
 use crate::support::{Folder, exchange, get, serve};
 
@@ -155,6 +155,8 @@ fn other_methods_get_405() {
         let response = router.call(Request::post(target, "body"));
         assert_eq!(response.status(), 405);
         assert_eq!(response.headers()["allow"], "GET, HEAD");
+        let unknown = Request::new(Method::from_bytes(b"BREW").unwrap(), target);
+        assert_eq!(router.call(unknown).status(), 501);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use ramie_http::{Limits, Request, Router, Server, get};
+use ramie_http::{Limits, Method, Request, Router, Server, any, get};
 
 use super::{
     client::statuses,
@@ -264,10 +264,36 @@ fn a_method_without_a_handler_is_not_allowed() {
     assert_eq!(answers[0].field("allow"), Some("GET, HEAD"));
 }
 
+/// RFC 9110, section 9.1. A method of another route is one that the server knows.
+#[test]
+fn an_unknown_method_is_501() {
+    let other = get(|| "got").on(Method::from_bytes(b"PROPFIND").unwrap(), || "found");
+    let router = Router::new()
+        .route("/", get(|| "got"))
+        .route("/any", any(|| "any"))
+        .nest("/files", Router::new().route("/", other));
+    let rig = Rig::start(router, Limits::default());
+    for (request, status) in [
+        ("BREW /", 501),
+        ("PATCH /", 405),
+        ("TRACE /", 405),
+        ("PROPFIND /", 405),
+        ("PROPFIND /files", 200),
+        ("BREW /files", 501),
+        ("BREW /any", 200),
+        ("BREW /none", 404),
+    ] {
+        let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answers = rig.exchange_and_end(&request);
+        assert_eq!(statuses(&answers), [status], "{request}");
+        assert_eq!(answers[0].field("allow").is_some(), status == 405, "{request}");
+    }
+}
+
 #[test]
 fn methods_are_case_sensitive() {
     let rig = Rig::start(Router::new().route("/", get(|| "got")), Limits::default());
-    for (method, status) in [("GET", 200), ("get", 405), ("Get", 405)] {
+    for (method, status) in [("GET", 200), ("get", 501), ("Get", 501)] {
         let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(statuses(&rig.exchange_and_end(request)), [status], "{method}");
     }
