@@ -1,6 +1,7 @@
 //! HTTP/2: hyper's client and curl against a server.
 
 mod bodies;
+mod floods;
 mod limits;
 mod lives;
 mod programs;
