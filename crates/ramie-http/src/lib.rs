@@ -60,6 +60,7 @@ mod compression;
 pub mod conditional;
 mod connection;
 pub mod extract;
+mod failed;
 mod files;
 mod h1;
 mod handler;

@@ -50,6 +50,7 @@ use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 use crate::http2;
 use crate::{
     body::{Body, Incoming},
+    failed,
     h1::{
         framing::Framing,
         head::{self, End, Head},
@@ -320,9 +321,12 @@ impl<P: Presence> Http1<'_, P> {
     ) -> io::Result<Step> {
         let mut response = None;
         let may_stay = match self.call_handler(request, &mut response) {
-            Called::Returned => true,
+            Called::Returned => {
+                failed::forget();
+                true
+            }
             Called::Failed(status) => {
-                response = Some(bare(status));
+                response = Some(failed::response(status, response.take()));
                 false
             }
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
@@ -404,18 +408,11 @@ impl<P: Presence> Http1<'_, P> {
     }
 }
 
-/// A response without a body. A function of its own, so that there is no room for it in the frame
-/// of each request.
-#[cold]
-#[inline(never)]
-fn bare(status: StatusCode) -> Response {
-    status.into_response()
-}
-
 #[cold]
 #[inline(never)]
 fn fail(response: &mut Response) {
-    *response = bare(StatusCode::INTERNAL_SERVER_ERROR);
+    let replaced = std::mem::take(response);
+    *response = failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(replaced));
 }
 
 const NOT_ENCRYPTED: Refusal = Refusal::new(

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     body::{Body, BodyKind},
     connection::Upgrade,
+    failed,
     request::Request,
     response::{IntoResponse, Response},
 };
@@ -153,18 +154,20 @@ impl Call {
         let service = &self.shared.service;
         let call = || {
             let timed = || service.router.call(request);
-            self.scope.run(|| cancel::with_timeout(service.limits.request_timeout, timed).ok())
+            self.scope.run(|| cancel::with_timeout(service.limits.request_timeout, timed))
         };
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         let mut response = match catch_unwind(AssertUnwindSafe(call)) {
-            Ok(Some(response)) => response,
+            Ok(Ok(response)) => response,
             // What the handler has returned may lack what it waited for.
-            Ok(None) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            Ok(Err(late)) => return failed::response(unavailable, Some(late.into_value())),
+            Err(_) => return failed::response(StatusCode::INTERNAL_SERVER_ERROR, None),
         };
+        failed::forget();
         let wants_upgrade = response.extensions_mut().remove::<Upgrade>().is_some();
         if wants_upgrade || response.status().is_informational() {
             log::error!("a handler wanted to change the protocol of a request of HTTP/2");
-            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            return failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(response));
         }
         response
     }

@@ -7,17 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{
     extract::{FromParts, Rejection},
+    failed::{LeaveOnPanic, REQUEST_ID},
     request::{Parts, Request},
     response::Response,
     router::Next,
 };
 
-const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Longer ids of clients are replaced, because logs repeat them.
 const LONGEST: usize = 128;
 
@@ -119,7 +119,8 @@ impl<S> FromParts<S> for RequestId {
 /// A client can send any id, so it is no proof of anything.
 ///
 /// A response that the connection makes instead of the handler's, because the handler has panicked
-/// or its time is up, has no id.
+/// or its time is up, has the id, too. One to a request that is no request, such as 400 or 408, has
+/// none.
 ///
 /// # Examples
 /// ```
@@ -129,12 +130,14 @@ impl<S> FromParts<S> for RequestId {
 /// assert_eq!(router.call(Request::get("/")).headers()["x-request-id"].len(), 32);
 /// ```
 pub fn request_id(mut request: Request, next: Next<'_>) -> Response {
-    let of_client = request.header(HEADER.as_str()).and_then(RequestId::of_client);
+    let of_client = request.header(REQUEST_ID.as_str()).and_then(RequestId::of_client);
     let id = of_client.unwrap_or_else(RequestId::random);
     let value = HeaderValue::from(&id);
     request.extensions_mut().insert(id);
+    let leave = LeaveOnPanic(&value);
     let mut response = next.call(request);
-    response.headers_mut().insert(HEADER, value);
+    drop(leave);
+    response.headers_mut().insert(REQUEST_ID, value);
     response
 }
 

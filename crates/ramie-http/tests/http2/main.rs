@@ -172,6 +172,24 @@ fn a_panic_of_a_handler_ends_its_stream_only() {
 }
 
 #[test]
+fn responses_instead_of_handlers_have_the_id_of_the_request() {
+    let router = Router::new()
+        .route("/late", get(|| format!("{:?}", Event::new().wait().is_err())))
+        .route("/panic", get(|| -> &'static str { panic!("on purpose") }))
+        .layer(ramie_http::middleware::request_id);
+    let limits = Limits { request_timeout: Duration::from_millis(50), ..Limits::default() };
+    with_client(router, limits, |client| {
+        for (path, status) in [("/late", 503), ("/panic", 500)] {
+            let mut asked = request("GET", path, full(""));
+            asked.headers_mut().insert("x-request-id", "a7".parse().unwrap());
+            let response = send(client, asked);
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()["x-request-id"], "a7");
+        }
+    });
+}
+
+#[test]
 fn a_reset_cancels_the_handler() {
     let (begun, cancelled) = (Arc::new(Event::new()), Arc::new(Event::new()));
     let handler = {

@@ -15,12 +15,18 @@ pub(super) struct Client(BufReader<TcpStream>);
 impl Client {
     /// Connects and sends a GET.
     pub(super) fn get(address: SocketAddr, target: &str) -> Self {
-        let mut stream = TcpStream::connect(address).expect("a connection");
+        let stream = TcpStream::connect(address).expect("a connection");
         // So a server that does not respond or close fails the test.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let mut client = Client(BufReader::new(stream));
+        client.ask(target);
+        client
+    }
+
+    /// Sends another GET.
+    pub(super) fn ask(&mut self, target: &str) {
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("the server reads");
-        Client(BufReader::new(stream))
+        self.0.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
