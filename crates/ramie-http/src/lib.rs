@@ -41,6 +41,14 @@
 //! returns them with `?` ends early, and releases what it holds. A client that goes away is noticed
 //! within about a quarter of a second.
 //!
+//! # HTTP/2
+//! Handlers need not know by which version a request has come. These differ:
+//! - All requests of a connection are handled at once, each on a fiber of its own.
+//! - A client that resets a stream cancels its handler alone.
+//! - No `100 Continue` is sent, because hyper cannot. A client that waits for it sends the body
+//!   after a time of its own choice, as the standard demands.
+//! - [`Limits`] says which limits mean something else.
+//!
 //! # Features
 //! | feature | for | by |
 //! |---|---|---|

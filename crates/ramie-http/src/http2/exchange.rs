@@ -138,7 +138,7 @@ impl Call {
     /// The request as handlers know it.
     fn received(&self, request: http::Request<Incoming>) -> Result<Request, StatusCode> {
         let limits = self.shared.limits();
-        heads::check_limits(&request, limits)?;
+        heads::check(&request, limits)?;
         let mut request = request.map(|body| match body.is_end_stream() {
             true => Body::empty(),
             false => Body(BodyKind::Arriving(Box::new(RequestBody::new(body, limits)))),

@@ -3,16 +3,17 @@
 
 use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode,
-    header::{CONTENT_LENGTH, COOKIE, HOST},
+    header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST},
 };
 
 use crate::{
-    h1::{authority, head::line_length, response_head::states_length},
+    h1::{authority, framing::FramingFields, head::line_length, response_head::states_length},
     limits::Limits,
+    refusal::Refusal,
 };
 
-/// Checks the limits of a head; hyper has checked `head_bytes`.
-pub(super) fn check_limits<B>(request: &Request<B>, limits: &Limits) -> Result<(), StatusCode> {
+/// Checks the limits of a head, and what it expects; hyper has checked `head_bytes`.
+pub(super) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), StatusCode> {
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
     if line_length(request.method().as_str(), target) > limits.line_bytes {
         return Err(StatusCode::URI_TOO_LONG);
@@ -21,6 +22,9 @@ pub(super) fn check_limits<B>(request: &Request<B>, limits: &Limits) -> Result<(
     let mut sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     if headers.len() > limits.fields || sizes.any(|size| size > limits.field_bytes) {
         return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    for value in headers.get_all(EXPECT) {
+        FramingFields::default().expect(value.as_bytes()).map_err(Refusal::status)?;
     }
     Ok(())
 }

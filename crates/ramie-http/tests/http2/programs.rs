@@ -61,3 +61,29 @@ fn curl_chooses_the_protocol_by_alpn() {
         serving.join().unwrap().unwrap();
     });
 }
+
+/// hyper cannot send 100, so curl sends the body when it has waited as long as it likes.
+#[test]
+fn curl_sends_a_body_without_100() {
+    with_server(router(), Limits::default(), |address, _| {
+        let url = format!("http://{address}/");
+        let ask = |expect: &str| {
+            curl(&[
+                "--http2-prior-knowledge",
+                "-sS",
+                "--expect100-timeout",
+                "0.1",
+                "-H",
+                expect,
+                "-d",
+                "hello",
+                "-w",
+                " %{http_version} %{http_code}",
+                &url,
+            ])
+        };
+        let Some(told) = ask("Expect: 100-continue") else { return };
+        assert_eq!(told, "hello 2 200");
+        assert_eq!(ask("Expect: other").unwrap(), " 2 417");
+    });
+}
