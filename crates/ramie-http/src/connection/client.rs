@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use crate::{h1::head::Head, request::Parts};
+use crate::{h1::head::Head, proxy_fields::ProxyFields, request::Parts};
 
 /// The other side of a connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) peer: Option<SocketAddr>,
+    pub(crate) proxy_fields: ProxyFields,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<crate::tls::TlsInfo>,
 }
@@ -16,6 +17,7 @@ impl Client {
     pub(crate) fn new(peer: Option<SocketAddr>) -> Self {
         Client {
             peer,
+            proxy_fields: ProxyFields::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -40,6 +42,9 @@ impl Client {
     /// Adds what handlers may want to know.
     pub(crate) fn describe(&self, parts: &mut Parts) {
         parts.set_peer(self.peer);
+        if !self.proxy_fields.is_empty() {
+            parts.extensions_mut().insert(self.proxy_fields.clone());
+        }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             parts.extensions_mut().insert(tls.clone());

@@ -8,7 +8,10 @@ use std::panic::resume_unwind;
 #[cfg(feature = "tls")]
 use ramie::fiber::{self, Builder};
 
-use super::{connections::OpenConnection, proxy_header};
+use super::{
+    connections::OpenConnection,
+    proxy_header::{self, ProxyHeader},
+};
 use crate::{
     connection::{Client, Phase, Presence},
     io::{Input, Receiver, Stream},
@@ -60,13 +63,12 @@ pub(super) fn enter(
     if is_of_proxy {
         connection.enter(Phase::Handshake);
         let header = receive_header(stream.transport(), &mut begin)?;
-        if header.is_some() {
-            client.peer = header;
-        }
-        if let Some(peer) = header
-            && !connection.count_for(peer.ip(), limits.connections_per_address)
-        {
-            return Err(io::Error::other("the client has too many connections"));
+        client.proxy_fields = header.fields;
+        if let Some(peer) = header.client {
+            client.peer = Some(peer);
+            if !connection.count_for(peer.ip(), limits.connections_per_address) {
+                return Err(io::Error::other("the client has too many connections"));
+            }
         }
     }
     #[cfg(feature = "tls")]
@@ -76,18 +78,15 @@ pub(super) fn enter(
     Ok((client, begin))
 }
 
-/// Receives the header of a proxy, and returns the client in it.
-fn receive_header(
-    transport: &Stream,
-    begin: &mut Input,
-) -> io::Result<Option<std::net::SocketAddr>> {
+/// Receives the header of a proxy.
+fn receive_header(transport: &Stream, begin: &mut Input) -> io::Result<ProxyHeader> {
     let mut receiver = Receiver::new(transport);
     loop {
         let parsed = proxy_header::parse(begin.unused());
         let parsed = parsed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if let Some(header) = parsed {
             begin.consume(header.length);
-            return Ok(header.client);
+            return Ok(header);
         }
         // The runtime's buffer is for others while this waits.
         begin.copy();

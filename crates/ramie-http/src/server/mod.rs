@@ -226,7 +226,8 @@ impl Server {
     }
 
     /// Expects a header of the PROXY protocol, version 1 or 2, in front of each connection from
-    /// these networks, and takes the address of the client from it. Connections from elsewhere
+    /// these networks, and takes the address of the client from it. The further fields of version 2
+    /// are [`ProxyFields`](crate::ProxyFields). Connections from elsewhere
     /// begin without one, and count as those of clients. The connections of Unix sockets count as
     /// those of a proxy.
     ///

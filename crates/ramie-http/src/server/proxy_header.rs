@@ -6,6 +6,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use crate::proxy_fields::ProxyFields;
+
 /// The most bytes of a header of version 1, its line end included.
 const LINE: usize = 107;
 /// What a header of version 2 begins with.
@@ -13,15 +15,19 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The most bytes that may follow the fixed part of a header of version 2. Its addresses need 216,
 /// certificates of clients some more.
 const MOST_BEHIND: usize = 4 << 10;
+/// The addresses of two Unix sockets in it.
+const UNIX: usize = 216;
 
 /// A header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProxyHeader {
     /// Its bytes.
     pub(super) length: usize,
     /// The address of the client. None: the proxy itself has connected, for example to see whether
     /// the server is alive, or does not know the address.
     pub(super) client: Option<SocketAddr>,
+    /// What a header of version 2 has behind the addresses.
+    pub(super) fields: ProxyFields,
 }
 
 /// The bytes are no header.
@@ -62,7 +68,7 @@ fn parse_line(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoProxyHeader> {
         unknown if unknown == "UNKNOWN" || unknown.starts_with("UNKNOWN ") => None,
         known => Some(client_of(known)?),
     };
-    Ok(Some(ProxyHeader { length: end + 2, client }))
+    Ok(Some(ProxyHeader { length: end + 2, client, fields: ProxyFields::default() }))
 }
 
 /// The client in a text such as `TCP4 192.0.2.1 192.0.2.2 50000 443`.
@@ -98,28 +104,31 @@ fn parse_binary(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoProxyHeader> {
         return Err(NoProxyHeader);
     }
     let Some(behind) = behind.get(..length) else { return Ok(None) };
-    let is_local = command == 0x20;
-    let client = match family {
+    let (client, fields) = match (command, family) {
         // The proxy speaks for itself, and the server must ignore the addresses.
-        _ if is_local => None,
-        // No address, or that of a Unix socket.
-        0x00 | 0x31 => None,
-        0x11 => Some(client_in(behind, |address: [u8; 4]| Ipv4Addr::from(address).into())?),
-        0x21 => Some(client_in(behind, |address: [u8; 16]| Ipv6Addr::from(address).into())?),
+        (0x20, _) => (None, &[][..]),
+        // No address, so all that follows has a meaning for the proxy alone.
+        (_, 0x00) => (None, &[][..]),
+        // The addresses of Unix sockets.
+        (_, 0x31) => (None, behind.get(UNIX..).ok_or(NoProxyHeader)?),
+        (_, 0x11) => client_in(behind, |address: [u8; 4]| Ipv4Addr::from(address).into())?,
+        (_, 0x21) => client_in(behind, |address: [u8; 16]| Ipv6Addr::from(address).into())?,
         _ => return Err(NoProxyHeader),
     };
-    Ok(Some(ProxyHeader { length: 16 + length, client }))
+    let fields = ProxyFields::parse(fields).ok_or(NoProxyHeader)?;
+    Ok(Some(ProxyHeader { length: 16 + length, client, fields }))
 }
 
-/// The client in the addresses of both sides, then the ports of both.
+/// The client in the addresses of both sides, then the ports of both; and what follows them.
 fn client_in<const N: usize>(
     bytes: &[u8],
     address: impl Fn([u8; N]) -> IpAddr,
-) -> Result<SocketAddr, NoProxyHeader> {
+) -> Result<(Option<SocketAddr>, &[u8]), NoProxyHeader> {
     let (client, rest) = bytes.split_first_chunk::<N>().ok_or(NoProxyHeader)?;
     let (_, rest) = rest.split_first_chunk::<N>().ok_or(NoProxyHeader)?;
-    let (ports, _) = rest.split_first_chunk::<4>().ok_or(NoProxyHeader)?;
-    Ok(SocketAddr::new(address(*client), u16::from_be_bytes([ports[0], ports[1]])))
+    let (ports, rest) = rest.split_first_chunk::<4>().ok_or(NoProxyHeader)?;
+    let client = SocketAddr::new(address(*client), u16::from_be_bytes([ports[0], ports[1]]));
+    Ok((Some(client), rest))
 }
 
 #[cfg(test)]
@@ -141,7 +150,7 @@ mod tests {
             assert_eq!(parse(&bytes[..end]), Ok(None), "{end}");
         }
         let more = [bytes, b"\r\nGET / HTTP/1.1\r\n"].concat();
-        assert_eq!(parse(&more), Ok(Some(header)));
+        assert_eq!(parse(&more), Ok(Some(header.clone())));
         header.client
     }
 
@@ -191,15 +200,18 @@ mod tests {
     fn headers_of_version_2() {
         let client = Some("192.0.2.1:50000".parse().unwrap());
         assert_eq!(found(&binary(0x21, 0x11, OF_4)), client);
-        // With a field behind the addresses.
-        assert_eq!(found(&binary(0x21, 0x11, &[OF_4, &[4, 0, 1, 7]].concat())), client);
+        let with_field = binary(0x21, 0x11, &[OF_4, &[4, 0, 1, 7]].concat());
+        assert_eq!(found(&with_field), client);
+        let fields = parse(&with_field).unwrap().unwrap().fields;
+        assert_eq!(fields.iter().collect::<Vec<_>>(), [(4, &[7][..])]);
         let address: Ipv6Addr = "2001:db8::1".parse().unwrap();
         let of_6 = [&address.octets()[..], &[0; 16], &[0, 80, 0, 81]].concat();
         let client = Some("[2001:db8::1]:80".parse().unwrap());
         assert_eq!(found(&binary(0x21, 0x21, &of_6)), client);
-        for (command, family) in [(0x20, 0x11), (0x20, 0x00), (0x21, 0x00), (0x21, 0x31)] {
+        for (command, family) in [(0x20, 0x11), (0x20, 0x00), (0x21, 0x00)] {
             assert_eq!(found(&binary(command, family, OF_4)), None);
         }
+        assert_eq!(found(&binary(0x21, 0x31, &[7; UNIX])), None);
     }
 
     #[test]
@@ -207,6 +219,10 @@ mod tests {
         for bytes in [
             binary(0x21, 0x11, &OF_4[..11]),
             binary(0x21, 0x21, OF_4),
+            binary(0x21, 0x31, &[7; UNIX - 1]),
+            binary(0x21, 0x31, &[7; UNIX + 1]),
+            binary(0x21, 0x11, &[OF_4, &[4]].concat()),
+            binary(0x21, 0x11, &[OF_4, &[4, 0, 2, 7]].concat()),
             binary(0x22, 0x11, OF_4),
             binary(0x11, 0x11, OF_4),
             // Datagrams.

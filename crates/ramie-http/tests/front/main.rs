@@ -15,7 +15,7 @@ use ramie::{
     os::unix::net::{UnixListener, UnixStream},
 };
 use ramie_http::{
-    Limits, Network, Router, Server, ServerHandle, Tls, TlsConfig, extract::Peer, get,
+    Limits, Network, ProxyFields, Router, Server, ServerHandle, Tls, TlsConfig, extract::Peer, get,
 };
 
 /// Stops a server also when the test has failed.
@@ -28,7 +28,9 @@ impl Drop for StopAtEnd {
 }
 
 fn router() -> Router {
-    Router::new().route("/", get(|Peer(peer): Peer| peer.to_string()))
+    Router::new()
+        .route("/", get(|Peer(peer): Peer| peer.to_string()))
+        .route("/fields", get(|fields: ProxyFields| format!("{fields:?}")))
 }
 
 fn run(server: Server, f: impl FnOnce(&ServerHandle)) {
@@ -90,6 +92,26 @@ fn handlers_see_the_client_behind_the_proxy() {
             let told = asked(&[unknown.as_bytes(), ASK.as_bytes()]);
             assert!(told.starts_with("127.0.0.1:"), "{told}");
         }
+    });
+}
+
+#[test]
+fn handlers_see_the_fields_of_a_proxy() {
+    with_server(&["127.0.0.1"], Limits::default(), |address, _| {
+        let ask_fields = ASK.replace(" / ", " /fields ");
+        let told = |header: &[u8]| {
+            let told = ask(connect(address), &[header, ask_fields.as_bytes()]);
+            body(&told).to_owned()
+        };
+        assert_eq!(told(VERSION_1.as_bytes()), "{}");
+        assert_eq!(told(VERSION_2), "{}");
+        let mut header = VERSION_2.to_vec();
+        header[15] += 8;
+        header.extend_from_slice(b"\x02\0\x05a.org");
+        assert_eq!(told(&header), r#"{2: "a.org"}"#);
+        // A field that is not whole.
+        *header.get_mut(30).unwrap() += 1;
+        assert_eq!(ask(connect(address), &[&header, ask_fields.as_bytes()]), "");
     });
 }
 
