@@ -138,7 +138,8 @@ fn serve_until_end(
             presence.enter(Phase::Other);
             let input = std::mem::take(&mut connection.input);
             drop(connection);
-            let upgraded = Upgraded::new(Arc::clone(stream), input);
+            let until_stop = presence.until_stop().clone();
+            let upgraded = Upgraded::new(Arc::clone(stream), input, until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()

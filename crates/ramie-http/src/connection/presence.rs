@@ -64,4 +64,6 @@ pub(crate) trait Presence {
     fn verdict(&self) -> Verdict;
     /// The scope by which the server cancels what handlers and the writers of bodies wait for.
     fn scope(&self) -> &CancelHandle;
+    /// The scope that the server cancels when it begins to stop, for waits of other protocols.
+    fn until_stop(&self) -> &CancelHandle;
 }

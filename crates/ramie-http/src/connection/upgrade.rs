@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use ramie::cancel::CancelHandle;
+
 use crate::io::{Input, Stream};
 
 /// What a connection does once its response 101 is sent; an extension of that response.
@@ -40,11 +42,29 @@ pub struct Upgraded {
     stream: Arc<Stream>,
     /// What the client has sent behind its request.
     input: Input,
+    /// Cancelled when the server begins to stop.
+    #[cfg_attr(not(feature = "websocket"), allow(dead_code, reason = "only WebSocket asks"))]
+    until_stop: CancelHandle,
 }
 
 impl Upgraded {
-    pub(super) fn new(stream: Arc<Stream>, input: Input) -> Self {
-        Upgraded { stream, input }
+    pub(super) fn new(stream: Arc<Stream>, input: Input, until_stop: CancelHandle) -> Self {
+        Upgraded { stream, input, until_stop }
+    }
+
+    /// As a read, which is also cancelled when the server begins to stop.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn read_until_stop(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.input.is_empty() {
+            true => self.until_stop.run(|| self.stream.read(buf)),
+            false => self.read(buf),
+        }
+    }
+
+    /// Whether the server stops.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.until_stop.is_cancelled()
     }
 
     #[cfg(feature = "websocket")]

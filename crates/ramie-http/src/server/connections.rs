@@ -8,7 +8,8 @@
 //!
 //! A stop sets the flag, cancels the accept calls, shuts the listeners down unless other processes
 //! share them, and shuts down the read side of each idle connection, whose read then returns "end
-//! of stream". A busy connection sees the flag when it answers. A new connection is spared until
+//! of stream". A busy connection sees the flag when it answers. A WebSocket that reads is woken by
+//! a scope, and says goodbye. A new connection is spared until
 //! [`Connections::dismiss_all`], because its first request may be on its way.
 //!
 //! *The race to fear*: a connection becomes idle while the server stops. The connection first
@@ -42,6 +43,8 @@ pub(super) struct Connections {
     /// No connection is added any more.
     is_complete: AtomicBool,
     accepting: Mutex<Vec<CancelHandle>>,
+    /// Cancelled when the server begins to stop.
+    until_stop: CancelHandle,
     /// Held for some instructions and never across a wait, so std's lock is safe on fibers.
     table: Mutex<Table>,
     /// Set once no connection is left, and none can be added.
@@ -93,6 +96,7 @@ impl Connections {
             is_stopping: AtomicBool::new(false),
             is_complete: AtomicBool::new(false),
             accepting: Mutex::default(),
+            until_stop: ramie::cancel::scope(|scope| scope.handle()),
             table: Mutex::default(),
             all_gone: Event::new(),
             now: AtomicU32::new(0),
@@ -159,6 +163,7 @@ impl Connections {
         for accepting in lock(&self.accepting).iter() {
             accepting.cancel();
         }
+        self.until_stop.cancel_because("the server stops");
         self.dismiss(|member| !member.is_new.load(Ordering::SeqCst));
     }
 
@@ -277,6 +282,10 @@ impl Presence for OpenConnection {
 
     fn scope(&self) -> &CancelHandle {
         &self.member.cancel
+    }
+
+    fn until_stop(&self) -> &CancelHandle {
+        &self.connections.until_stop
     }
 }
 

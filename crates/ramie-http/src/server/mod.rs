@@ -390,7 +390,8 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     /// Lets the server accept no more connections, close those that are idle, and close the others
-    /// behind their next response. Then [`Server::serve`] returns.
+    /// behind their next response. A WebSocket is closed with 1001 when its handler reads. Then
+    /// [`Server::serve`] returns.
     pub fn stop(&self) {
         self.connections.stop();
     }

@@ -22,6 +22,7 @@ mod upgrade;
 
 use std::{fmt, io, time::Duration};
 
+use ramie::cancel;
 pub use tungstenite::{
     Bytes, Message, Utf8Bytes,
     protocol::{CloseFrame, frame::coding::CloseCode},
@@ -46,6 +47,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pings are answered while [`read`](Self::read) waits, and a client that is silent for half of the
 /// idle timeout gets one. Dropping the socket closes the connection; the client then sees no close
 /// frame, unless [`close`](Self::close) was called.
+///
+/// When the server stops, the next [`read`](Self::read), or the one that waits, closes the
+/// connection with 1001.
 pub struct WebSocket {
     protocol: Protocol<SharedStream>,
     subprotocol: Option<String>,
@@ -63,7 +67,7 @@ impl WebSocket {
     ) -> io::Result<Self> {
         stream.set_read_timeout(Some(idle_timeout / 2))?;
         stream.set_write_timeout(Some(idle_timeout))?;
-        let shared = SharedStream { stream, writing: Writing::default() };
+        let shared = SharedStream { stream, writing: Writing::default(), has_left: false };
         let protocol = Protocol::from_raw_socket(shared, Role::Server, Some(config));
         Ok(WebSocket { protocol, subprotocol, idle_timeout, is_asked: false })
     }
@@ -79,7 +83,7 @@ impl WebSocket {
     }
 
     /// Waits for the next message, text or binary. None: the client has closed the connection, and
-    /// got its answer.
+    /// got its answer; or the server stops, and the client was told (close 1001).
     ///
     /// # Blocking
     /// Parks the fiber until a message has arrived.
@@ -95,7 +99,7 @@ impl WebSocket {
     /// - [`io::ErrorKind::UnexpectedEof`]: the stream ended without a close frame.
     /// - Others: those of the stream.
     pub fn read(&mut self) -> io::Result<Option<Message>> {
-        loop {
+        while !self.protocol.get_ref().has_left {
             match self.protocol.read() {
                 Ok(message @ (Message::Text(_) | Message::Binary(_))) => {
                     self.is_asked = false;
@@ -107,9 +111,20 @@ impl WebSocket {
                 Ok(_) => self.is_asked = false,
                 Err(Error::ConnectionClosed | Error::AlreadyClosed) => return Ok(None),
                 Err(Error::Io(error)) if is_timeout(&error) => self.ask_silent_client()?,
+                Err(Error::Io(error)) if self.is_stop(&error) => {
+                    self.protocol.get_mut().has_left = true;
+                    self.say_goodbye(CloseCode::Away, "")?;
+                }
                 Err(error) => return Err(self.refuse(error)),
             }
         }
+        Ok(None)
+    }
+
+    /// Whether a read was cancelled because the server stops, and not by a scope of the program.
+    fn is_stop(&self, error: &io::Error) -> bool {
+        let is_stopping = self.protocol.get_ref().stream.is_stopping();
+        is_stopping && cancel::is_cancelled(error) && cancel::check_cancelled().is_ok()
     }
 
     fn ask_silent_client(&mut self) -> io::Result<()> {
@@ -165,6 +180,11 @@ impl WebSocket {
     /// # Errors
     /// Those of the stream. That the client has closed it already, or does not answer, is none.
     pub fn close(mut self, code: CloseCode, reason: &str) -> io::Result<()> {
+        self.protocol.get_mut().has_left = true;
+        self.say_goodbye(code, reason)
+    }
+
+    fn say_goodbye(&mut self, code: CloseCode, reason: &str) -> io::Result<()> {
         self.protocol.get_ref().writing.end();
         let frame = CloseFrame { code, reason: reason.into() };
         match self.protocol.close(Some(frame)).and_then(|()| self.protocol.flush()) {
@@ -173,7 +193,7 @@ impl WebSocket {
             Err(error) => return Err(io_error(error)),
         }
         let answered =
-            ramie::cancel::with_timeout(CLOSE_TIMEOUT, || while self.protocol.read().is_ok() {});
+            cancel::with_timeout(CLOSE_TIMEOUT, || while self.protocol.read().is_ok() {});
         // Whatever has ended the reads: there is nothing more to be said.
         drop(answered);
         Ok(())

@@ -60,11 +60,16 @@ impl IsOver {
 pub(super) struct SharedStream {
     pub(super) stream: Upgraded,
     pub(super) writing: Writing,
+    /// A stop of the server no longer ends reads, because the client is told already.
+    pub(super) has_left: bool,
 }
 
 impl Read for SharedStream {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buf)
+        match self.has_left {
+            true => self.stream.read(buf),
+            false => self.stream.read_until_stop(buf),
+        }
     }
 }
 

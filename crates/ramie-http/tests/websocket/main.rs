@@ -2,6 +2,7 @@
 
 mod conformance;
 mod secure;
+mod stop;
 
 use std::{
     io::{self, ErrorKind, Read, Write},
