@@ -44,6 +44,7 @@ use http::{Method, StatusCode};
 pub(crate) use self::client::Client;
 pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, TIME_IS_UP, Verdict};
+pub(crate) use self::upgrade::ByConnect;
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 #[cfg(feature = "http2")]
@@ -139,7 +140,7 @@ fn serve_until_end(
             let input = std::mem::take(&mut connection.input);
             drop(connection);
             let until_stop = presence.until_stop().clone();
-            let upgraded = Upgraded::new(Arc::clone(stream), input, until_stop);
+            let upgraded = Upgraded::new(Arc::<Stream>::clone(stream), input, until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()

@@ -9,21 +9,25 @@ use std::{
 
 use ramie::cancel::CancelHandle;
 
-use crate::io::{Input, Stream};
+use crate::io::{Duplex, Input};
 
 /// What a connection does once its response 101 is sent; an extension of that response.
+///
+/// Over HTTP/2, a client asks for WebSocket by an extended CONNECT (RFC 8441), which handlers see
+/// as a GET. A response 101 then opens the stream of the request, and the connection goes on.
 #[derive(Clone)]
 pub struct Upgrade(Arc<Mutex<Option<OnUpgrade>>>);
 
 type OnUpgrade = Box<dyn FnOnce(Upgraded) + Send>;
 
 impl Upgrade {
-    /// Calls `f` with the stream, on the fiber of the connection, which is closed when `f` returns.
+    /// Calls `f` with the stream, on the fiber of the connection, which is closed when `f` returns;
+    /// over HTTP/2, on that of the request, whose stream is closed.
     pub fn new(f: impl FnOnce(Upgraded) + Send + 'static) -> Self {
         Upgrade(Arc::new(Mutex::new(Some(Box::new(f)))))
     }
 
-    pub(super) fn call(self, stream: Upgraded) {
+    pub(crate) fn call(self, stream: Upgraded) {
         let f = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(f) = f {
             f(stream);
@@ -37,9 +41,13 @@ impl fmt::Debug for Upgrade {
     }
 }
 
+/// The extension of a request for WebSocket that has come as an extended CONNECT of HTTP/2.
+#[derive(Clone, Copy)]
+pub(crate) struct ByConnect;
+
 /// The stream of a connection that speaks another protocol from now on.
 pub struct Upgraded {
-    stream: Arc<Stream>,
+    stream: Arc<dyn Duplex>,
     /// What the client has sent behind its request.
     input: Input,
     /// Cancelled when the server begins to stop.
@@ -48,7 +56,7 @@ pub struct Upgraded {
 }
 
 impl Upgraded {
-    pub(super) fn new(stream: Arc<Stream>, input: Input, until_stop: CancelHandle) -> Self {
+    pub(crate) fn new(stream: Arc<dyn Duplex>, input: Input, until_stop: CancelHandle) -> Self {
         Upgraded { stream, input, until_stop }
     }
 
@@ -68,7 +76,7 @@ impl Upgraded {
     }
 
     #[cfg(feature = "websocket")]
-    pub(crate) fn stream(&self) -> &Arc<Stream> {
+    pub(crate) fn stream(&self) -> &Arc<dyn Duplex> {
         &self.stream
     }
 

@@ -6,15 +6,19 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
-use hyper::body::{Body as _, Incoming};
+use http::{Method, StatusCode, header::CONTENT_LENGTH};
+use hyper::{
+    body::{Body as _, Incoming},
+    upgrade::OnUpgrade,
+};
 use ramie::{
     cancel::{self, CancelHandle},
-    future::OneshotFuture,
+    future::{OneshotFuture, block_on_or_cancelled},
     sync::oneshot,
 };
 
@@ -23,11 +27,13 @@ use super::{
     fibers::ScopedFibers,
     heads,
     shared::{Running, Shared, Unsent},
+    tunnel::Tunnel,
 };
 use crate::{
     body::{Body, BodyKind},
-    connection::Upgrade,
+    connection::{Upgrade, Upgraded},
     failed,
+    io::Input,
     request::Request,
     response::{IntoResponse, Response},
 };
@@ -105,13 +111,53 @@ struct Call {
 }
 
 impl Call {
-    fn run(self, request: http::Request<Incoming>) {
-        let limits = self.shared.limits();
+    fn run(self, mut request: http::Request<Incoming>) {
+        let connect = heads::take_connect(&mut request);
         let is_head = request.method() == Method::HEAD;
-        let response = match self.received(request) {
+        let mut response = match self.received(request) {
             Ok(request) => self.call_handler(request),
             Err(status) => status.into_response(),
         };
+        let upgrade = response.extensions_mut().remove::<Upgrade>();
+        match (connect, upgrade) {
+            (Some(connect), Some(upgrade))
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
+            {
+                self.open_tunnel(connect, upgrade, response);
+            }
+            // The client would take a success for a tunnel.
+            (Some(_), None) if response.status().is_success() => {
+                self.respond(StatusCode::NOT_IMPLEMENTED.into_response(), is_head);
+            }
+            (_, upgrade) if upgrade.is_some() || response.status().is_informational() => {
+                log::error!("a handler wanted to change the protocol of a request of HTTP/2");
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                self.respond(failed::response(status, Some(response)), is_head);
+            }
+            _ => self.respond(response, is_head),
+        }
+    }
+
+    /// Lets the stream of the request speak another protocol.
+    fn open_tunnel(self, connect: OnUpgrade, upgrade: Upgrade, mut response: Response) {
+        *response.status_mut() = StatusCode::OK;
+        response.headers_mut().remove(CONTENT_LENGTH);
+        let response = response.map(|_| ResponseBody::full(Bytes::new()));
+        if self.sender.send(response).is_err() {
+            return;
+        }
+        self.shared.until_end.run(|| {
+            // If it fails, the client has reset the stream.
+            if let Ok(Ok(end)) = block_on_or_cancelled(connect) {
+                let tunnel = Arc::new(Tunnel::new(end));
+                let until_stop = self.shared.until_stop.clone();
+                upgrade.call(Upgraded::new(tunnel, Input::default(), until_stop));
+            }
+        });
+    }
+
+    fn respond(self, response: Response, is_head: bool) {
+        let limits = self.shared.limits();
         let (mut parts, body) = response.into_parts();
         let length = body.length();
         heads::settle_length(parts.status, &mut parts.headers, is_head, length);
@@ -157,18 +203,13 @@ impl Call {
             self.scope.run(|| cancel::with_timeout(service.limits.request_timeout, timed))
         };
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        let mut response = match catch_unwind(AssertUnwindSafe(call)) {
+        let response = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Ok(response)) => response,
             // What the handler has returned may lack what it waited for.
             Ok(Err(late)) => return failed::response(unavailable, Some(late.into_value())),
             Err(_) => return failed::response(StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         failed::forget();
-        let wants_upgrade = response.extensions_mut().remove::<Upgrade>().is_some();
-        if wants_upgrade || response.status().is_informational() {
-            log::error!("a handler wanted to change the protocol of a request of HTTP/2");
-            return failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(response));
-        }
         response
     }
 }

@@ -1,6 +1,9 @@
 //! The fibers of a connection, all of which end before it does.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use hyper::rt::Executor;
 use ramie::{
@@ -13,9 +16,11 @@ use ramie::{
 pub(super) struct ScopedFibers<'scope, 'env>(pub(super) &'scope Scope<'scope, 'env>);
 
 impl<'scope> ScopedFibers<'scope, '_> {
-    /// If there is no memory for a fiber, `f` is dropped.
+    /// If there is no memory for a fiber, `f` is dropped. A panic, which the hook has reported, ends
+    /// `f` only.
     pub(super) fn spawn(&self, f: impl FnOnce() + 'scope) {
-        if let Err(error) = Builder::new().spawn_scoped_local(self.0, f) {
+        let run = || drop(catch_unwind(AssertUnwindSafe(f)));
+        if let Err(error) = Builder::new().spawn_scoped_local(self.0, run) {
             log::warn!("there is no fiber for a request: {error}");
         }
     }

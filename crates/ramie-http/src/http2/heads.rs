@@ -6,11 +6,25 @@ use http::{
     header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST},
 };
 
+use hyper::{ext::Protocol, upgrade::OnUpgrade};
+
 use crate::{
+    connection::ByConnect,
     h1::{authority, framing::FramingFields, head::line_length, response_head::states_length},
     limits::Limits,
     refusal::Refusal,
 };
+
+/// Takes an extended CONNECT for WebSocket (RFC 8441), which handlers get as a GET.
+pub(super) fn take_connect<B>(request: &mut Request<B>) -> Option<OnUpgrade> {
+    let protocol = request.extensions_mut().remove::<Protocol>()?;
+    if protocol.as_str() != "websocket" {
+        return None;
+    }
+    *request.method_mut() = Method::GET;
+    request.extensions_mut().insert(ByConnect);
+    Some(hyper::upgrade::on(request))
+}
 
 /// Checks the limits of a head, and what it expects; hyper has checked `head_bytes`.
 pub(super) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), StatusCode> {

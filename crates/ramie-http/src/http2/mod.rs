@@ -31,6 +31,7 @@ mod heads;
 mod life;
 mod shared;
 mod transport;
+mod tunnel;
 
 use std::{
     future::{Future, poll_fn},
@@ -73,15 +74,17 @@ pub(crate) fn serve(
     let limits = &service.limits;
     // The overseer knows one write of a connection at a time, and not which fiber waits in it.
     stream.set_write_timeout(Some(limits.write_timeout))?;
-    let shared = Shared::new(service, client);
+    let shared = Shared::new(service, client, presence);
     let (transport, reader, writer) = Transport::new(begin, shared.end_of_input());
     fiber::scope(|fibers| {
         fibers.spawn_local(|| reader.run(stream));
         fibers.spawn_local(|| writer.run(stream));
         // The writer ends when it has sent everything.
         let _end = EndReader(stream);
-        block_on(drive(&shared, ScopedFibers(fibers), transport, presence))
-            .map_err(io::Error::other)
+        let driven = block_on(drive(&shared, ScopedFibers(fibers), transport, presence));
+        // Other protocols on its streams may wait for anything.
+        shared.until_end.cancel_because("the connection has ended");
+        driven.map_err(io::Error::other)
     })
 }
 
@@ -103,7 +106,8 @@ fn builder<'scope, 'env>(
     builder
         .max_header_list_size(head)
         .max_concurrent_streams(limits.concurrent_streams)
-        .max_send_buf_size(SEND_BUFFER);
+        .max_send_buf_size(SEND_BUFFER)
+        .enable_connect_protocol();
     builder
 }
 

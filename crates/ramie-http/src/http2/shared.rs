@@ -17,14 +17,20 @@ use std::{
     task::Waker,
 };
 
+use ramie::cancel::CancelHandle;
+
 use crate::{
-    connection::{Client, Service},
+    connection::{Client, Presence, Service},
     limits::Limits,
 };
 
 pub(super) struct Shared {
     pub(super) service: Arc<Service>,
     pub(super) client: Client,
+    /// Cancelled when the connection ends.
+    pub(super) until_end: CancelHandle,
+    /// Cancelled when the server begins to stop.
+    pub(super) until_stop: CancelHandle,
     running: Cell<usize>,
     unsent: Cell<usize>,
     /// How many requests have begun.
@@ -54,10 +60,16 @@ pub(super) enum Activity {
 }
 
 impl Shared {
-    pub(super) fn new(service: &Arc<Service>, client: &Client) -> Rc<Self> {
+    pub(super) fn new(
+        service: &Arc<Service>,
+        client: &Client,
+        presence: &impl Presence,
+    ) -> Rc<Self> {
         Rc::new(Shared {
             service: Arc::clone(service),
             client: client.clone(),
+            until_end: presence.scope().clone(),
+            until_stop: presence.until_stop().clone(),
             running: Cell::new(0),
             unsent: Cell::new(0),
             requests: Cell::new(0),

@@ -1,5 +1,6 @@
 //! The bytes of a connection: its stream, what has arrived on it, and buffers.
 
+mod duplex;
 mod file_range;
 mod input;
 mod receiver;
@@ -12,6 +13,7 @@ mod tls;
 #[path = "tls_absent.rs"]
 mod tls;
 
+pub(crate) use duplex::Duplex;
 pub(crate) use file_range::FileRange;
 pub(crate) use input::Input;
 pub(crate) use receiver::Receiver;

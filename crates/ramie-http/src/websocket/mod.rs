@@ -1,4 +1,5 @@
-//! WebSocket, by tungstenite: messages in both directions over a connection of HTTP/1.1.
+//! WebSocket, by tungstenite: messages in both directions over a connection of HTTP/1.1, or over a
+//! stream of HTTP/2 (RFC 8441, with the feature `http2`).
 //!
 //! # Examples
 //! ```

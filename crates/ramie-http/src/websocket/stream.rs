@@ -14,7 +14,6 @@
 use std::{
     fmt,
     io::{self, Read, Write},
-    net::Shutdown,
     sync::{Arc, Weak},
 };
 
@@ -27,7 +26,7 @@ use tungstenite::{
     },
 };
 
-use crate::{connection::Upgraded, io::Stream};
+use crate::{connection::Upgraded, io::Duplex};
 
 /// Serializes writes.
 #[derive(Clone, Default)]
@@ -48,10 +47,10 @@ impl Writing {
 }
 
 impl IsOver {
-    fn send(&mut self, stream: &Stream, frames: &[u8]) -> io::Result<()> {
+    fn send(&mut self, stream: &dyn Duplex, frames: &[u8]) -> io::Result<()> {
         stream.write_all(frames).inspect_err(|_| {
             self.0 = true;
-            let _ = stream.transport().shutdown(Shutdown::Both);
+            stream.cut();
         })
     }
 }
@@ -76,7 +75,7 @@ impl Read for SharedStream {
 impl Write for SharedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut writing = self.writing.lock();
-        writing.send(self.stream.stream(), bytes)?;
+        writing.send(&**self.stream.stream(), bytes)?;
         Ok(bytes.len())
     }
 
@@ -103,7 +102,7 @@ impl Write for SharedStream {
 /// ```
 #[derive(Clone)]
 pub struct WebSocketSender {
-    stream: Weak<Stream>,
+    stream: Weak<dyn Duplex>,
     writing: Writing,
 }
 
@@ -135,7 +134,7 @@ impl WebSocketSender {
         if writing.0 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        writing.send(&stream, &frame)
+        writing.send(&*stream, &frame)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The change from HTTP to WebSocket (RFC 6455, section 4.2).
+//! The change from HTTP to WebSocket (RFC 6455, section 4.2; RFC 8441 for HTTP/2).
 
 use std::{fmt, io, time::Duration};
 
@@ -7,7 +7,7 @@ use tungstenite::{handshake::derive_accept_key, protocol::WebSocketConfig};
 
 use super::WebSocket;
 use crate::{
-    connection::Upgrade,
+    connection::{ByConnect, Upgrade},
     extract::FromParts,
     request::Parts,
     response::{IntoResponse, Response},
@@ -30,7 +30,8 @@ const BUFFER: usize = 4 << 10;
 /// | [`frame_bytes`](Self::frame_bytes) | 1 MiB | close 1009 |
 /// | [`idle_timeout`](Self::idle_timeout) | 60 s | close |
 pub struct WebSocketUpgrade {
-    accept: String,
+    /// The answer to the client's key; HTTP/2 has none.
+    accept: Option<String>,
     offered: Vec<String>,
     chosen: Option<String>,
     message_bytes: usize,
@@ -42,7 +43,7 @@ pub struct WebSocketUpgrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpgradeRefusal {
-    /// It does not ask for WebSocket, or is not of HTTP/1.1: 426.
+    /// It does not ask for WebSocket, by the means of HTTP/1.1 or of HTTP/2: 426.
     NotAsked,
     /// It asks for another version of WebSocket than 13: 426 with the version.
     Version,
@@ -53,7 +54,7 @@ pub enum UpgradeRefusal {
 impl fmt::Display for UpgradeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            UpgradeRefusal::NotAsked => "this resource speaks WebSocket, over HTTP/1.1",
+            UpgradeRefusal::NotAsked => "this resource speaks WebSocket",
             UpgradeRefusal::Version => "the version of WebSocket must be 13",
             UpgradeRefusal::Malformed => "the request for WebSocket is malformed",
         })
@@ -82,18 +83,19 @@ impl<S> FromParts<S> for WebSocketUpgrade {
     type Rejection = UpgradeRefusal;
 
     fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, UpgradeRefusal> {
-        let asks = has_token(parts, header::CONNECTION, "upgrade")
-            && has_token(parts, header::UPGRADE, "websocket");
-        if !asks || parts.version() != Version::HTTP_11 {
+        let by_connect = parts.extensions().get::<ByConnect>().is_some();
+        if !by_connect && !asks(parts) {
             return Err(UpgradeRefusal::NotAsked);
         }
         if parts.header("sec-websocket-version") != Some(b"13") {
             return Err(UpgradeRefusal::Version);
         }
-        let key = parts.header("sec-websocket-key").filter(|key| is_key(key));
-        let key = key.filter(|_| parts.method() == Method::GET).ok_or(UpgradeRefusal::Malformed)?;
+        let accept = match by_connect {
+            true => None,
+            false => Some(accept(parts).ok_or(UpgradeRefusal::Malformed)?),
+        };
         Ok(WebSocketUpgrade {
-            accept: derive_accept_key(key),
+            accept,
             offered: tokens(parts, header::SEC_WEBSOCKET_PROTOCOL).map(str::to_owned).collect(),
             chosen: None,
             message_bytes: 1 << 20,
@@ -150,7 +152,7 @@ impl WebSocketUpgrade {
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        if let Ok(accept) = HeaderValue::try_from(&self.accept) {
+        if let Some(Ok(accept)) = self.accept.as_ref().map(HeaderValue::try_from) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
         if let Some(Ok(chosen)) = self.chosen.as_ref().map(HeaderValue::try_from) {
@@ -178,6 +180,19 @@ impl fmt::Debug for WebSocketUpgrade {
             .field("chosen", &self.chosen)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a request of HTTP/1.1 asks for WebSocket.
+fn asks(parts: &Parts) -> bool {
+    parts.version() == Version::HTTP_11
+        && has_token(parts, header::CONNECTION, "upgrade")
+        && has_token(parts, header::UPGRADE, "websocket")
+}
+
+/// The answer to the key of a request of HTTP/1.1.
+fn accept(parts: &Parts) -> Option<String> {
+    let key = parts.header("sec-websocket-key").filter(|key| is_key(key))?;
+    (parts.method() == Method::GET).then(|| derive_accept_key(key))
 }
 
 /// The elements of a list in all fields of a name.

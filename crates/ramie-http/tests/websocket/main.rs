@@ -1,6 +1,7 @@
 //! WebSocket: tungstenite's client, and bytes on a socket, against a server.
 
 mod conformance;
+mod http2;
 mod secure;
 mod stop;
 
