@@ -44,6 +44,7 @@ use http::{Method, StatusCode};
 pub(crate) use self::client::Client;
 pub(crate) use self::linger::linger;
 pub(crate) use self::presence::{Phase, Presence, TIME_IS_UP, Verdict};
+#[cfg(any(feature = "http2", feature = "websocket"))]
 pub(crate) use self::upgrade::ByConnect;
 pub use self::upgrade::{Upgrade, Upgraded};
 use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};

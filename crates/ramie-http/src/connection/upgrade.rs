@@ -42,6 +42,7 @@ impl fmt::Debug for Upgrade {
 }
 
 /// The extension of a request for WebSocket that has come as an extended CONNECT of HTTP/2.
+#[cfg(any(feature = "http2", feature = "websocket"))]
 #[derive(Clone, Copy)]
 pub(crate) struct ByConnect;
 

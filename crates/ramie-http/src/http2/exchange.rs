@@ -198,15 +198,19 @@ impl Call {
 
     fn call_handler(&self, request: Request) -> Response {
         let service = &self.shared.service;
-        let call = || {
-            let timed = || service.router.call(request);
-            self.scope.run(|| cancel::with_timeout(service.limits.request_timeout, timed))
+        let timed = || {
+            let limited = || service.router.call(request);
+            match cancel::with_timeout(service.limits.request_timeout, limited) {
+                Ok(response) => (response, true),
+                Err(late) => (late.into_value(), false),
+            }
         };
-        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        let response = match catch_unwind(AssertUnwindSafe(call)) {
-            Ok(Ok(response)) => response,
+        let response = match catch_unwind(AssertUnwindSafe(|| self.scope.run(timed))) {
+            Ok((response, true)) => response,
             // What the handler has returned may lack what it waited for.
-            Ok(Err(late)) => return failed::response(unavailable, Some(late.into_value())),
+            Ok((late, false)) => {
+                return failed::response(StatusCode::SERVICE_UNAVAILABLE, Some(late));
+            }
             Err(_) => return failed::response(StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         failed::forget();

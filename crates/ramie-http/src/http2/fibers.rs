@@ -16,8 +16,8 @@ use ramie::{
 pub(super) struct ScopedFibers<'scope, 'env>(pub(super) &'scope Scope<'scope, 'env>);
 
 impl<'scope> ScopedFibers<'scope, '_> {
-    /// If there is no memory for a fiber, `f` is dropped. A panic, which the hook has reported, ends
-    /// `f` only.
+    /// If there is no memory for a fiber, `f` is dropped. A panic, which the hook has reported,
+    /// ends `f` only.
     pub(super) fn spawn(&self, f: impl FnOnce() + 'scope) {
         let run = || drop(catch_unwind(AssertUnwindSafe(f)));
         if let Err(error) = Builder::new().spawn_scoped_local(self.0, run) {

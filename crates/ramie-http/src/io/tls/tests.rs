@@ -1,3 +1,5 @@
+//! A stream of TLS over a pair of sockets.
+
 use std::io::{Read as _, Write as _};
 
 use ramie::{fiber, os::unix::net::UnixStream};
