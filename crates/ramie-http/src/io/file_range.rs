@@ -275,7 +275,8 @@ mod tests {
         let by_reads = FileRange::new(file, range);
         let (received, count) = sent(by_reads, FileRange::send_by_reads);
         assert!(received == bytes[7..bytes.len() - 1]);
-        assert_eq!(count, bytes.len().div_ceil(PIECE));
+        // Once for each piece, and for each part of a piece that the kernel has taken.
+        assert!(count >= bytes.len().div_ceil(PIECE), "{count}");
         std::fs::remove_file(path).unwrap();
     }
 

@@ -101,3 +101,33 @@ fn handlers_do_not_outlive_their_connection() {
         }
     });
 }
+
+/// A client that gets a response before it has sent its body learns that this is no error.
+#[test]
+fn a_body_that_nobody_reads_is_no_error() {
+    let router = Router::new().route("/", post(|| "unread"));
+    with_server(router, Limits::default(), |address, _| {
+        let head = raw::fields(&[
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "a.test"),
+        ]);
+        let mut client = RawClient::connect(address);
+        for number in 0..20 {
+            let stream = 2 * number + 1;
+            client.send(&raw::frame(raw::HEADERS, raw::END_HEADERS, stream, &head)).unwrap();
+            if number % 2 == 1 {
+                client.send(&raw::frame(raw::DATA, 0, stream, b"hello")).unwrap();
+            }
+            let reset = loop {
+                let frame = client.read().expect("an open connection");
+                if frame.kind == raw::RST_STREAM {
+                    break frame;
+                }
+            };
+            assert_eq!((reset.stream, &reset.payload[..]), (stream, &[0; 4][..]));
+            client.send(&raw::frame(raw::DATA, raw::END_STREAM, stream, b"hello")).unwrap();
+        }
+    });
+}

@@ -67,23 +67,13 @@ fn curl_chooses_the_protocol_by_alpn() {
 fn curl_sends_a_body_without_100() {
     with_server(router(), Limits::default(), |address, _| {
         let url = format!("http://{address}/");
-        let ask = |expect: &str| {
-            curl(&[
-                "--http2-prior-knowledge",
-                "-sS",
-                "--expect100-timeout",
-                "0.1",
-                "-H",
-                expect,
-                "-d",
-                "hello",
-                "-w",
-                " %{http_version} %{http_code}",
-                &url,
-            ])
+        let ask = |arguments: &[&str]| {
+            let format = ["-sS", "-w", " %{http_version} %{http_code}", &url];
+            curl(&[&["--http2-prior-knowledge"], arguments, &format].concat())
         };
-        let Some(told) = ask("Expect: 100-continue") else { return };
+        let expect = ["-H", "Expect: 100-continue", "--expect100-timeout", "0.1", "-d", "hello"];
+        let Some(told) = ask(&expect) else { return };
         assert_eq!(told, "hello 2 200");
-        assert_eq!(ask("Expect: other").unwrap(), " 2 417");
+        assert_eq!(ask(&["-H", "Expect: other"]).unwrap(), " 2 417");
     });
 }
