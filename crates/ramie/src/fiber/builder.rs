@@ -377,6 +377,7 @@ impl Builder {
 }
 
 #[cold]
+#[track_caller]
 fn check_name(name: &str) {
     assert!(!name.contains('\0'), "the name of a fiber contains a NUL byte; leave it out");
 }

@@ -300,6 +300,8 @@ fn messages_of_panics_name_the_fiber() {
             let masked = Builder::new().name("masked".into());
             let masked = masked.spawn(|| ramie::no_switch(|| panic!("second"))).unwrap();
             assert!(masked.join().is_err());
+            let nameless = || drop(Builder::new().name("a\0b".into()).spawn(|| ()));
+            assert!(std::panic::catch_unwind(nameless).is_err());
             let unnamed = fiber::spawn(|| panic!("third"));
             println!("{:?}", unnamed.fiber().id());
             assert!(unnamed.join().is_err());
@@ -310,6 +312,8 @@ fn messages_of_panics_name_the_fiber() {
     let report = stderr(&output);
     assert!(report.contains(concat!("fiber 'careless' panicked at ", file!())), "{report}");
     assert!(report.contains(concat!("fiber 'masked' panicked at ", file!())), "{report}");
+    // A wrong name, at the place of the spawn.
+    assert!(report.contains(concat!("fiber 'main' panicked at ", file!())), "{report}");
     let has_id = |line: &str| line.starts_with(|c: char| c.is_ascii_digit());
     assert!(report.lines().filter_map(|l| l.strip_prefix("fiber ")).any(has_id), "{report}");
     assert!(report.contains("first") && report.contains("third"), "{report}");
