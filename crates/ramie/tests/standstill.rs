@@ -30,7 +30,7 @@ const SCENES: &[Scene] = &[
             "fiber 'main' waits for the end of fiber 'receiver', at crates/ramie/tests/",
             "fiber 'receiver' waits for a channel's value, at crates/ramie/tests/standstill.rs:",
             "; spawned at crates/ramie/tests/standstill.rs:",
-            "no other strand's stack refers to it, so its other end was leaked or is held in the",
+            "no other strand's stack refers to it, so its other end was leaked, or is held in",
             "help: drop each sender",
         ],
     ),
@@ -49,7 +49,7 @@ const SCENES: &[Scene] = &[
         &[
             "all 4 strands of the process wait",
             "waits for a Mutex, that strand 2.1, which has ended, holds, at",
-            "a RwLock, for writing, that readers hold (1), at",
+            "a RwLock, for writing, that 1 reader holds, at",
             "\n    it may be held by fiber ",
             "fiber 'reader', which waits for an unpark at crates/ramie/tests/standstill.rs:",
         ],
@@ -57,7 +57,21 @@ const SCENES: &[Scene] = &[
     (
         "a_park_without_an_unpark",
         a_park_without_an_unpark,
-        &["the only strand of the process waits", "'main' waits for an unpark, at"],
+        &[
+            "the only strand of the process waits",
+            "'main' waits for an unpark, at",
+            "help: look for the call that should wake one of them and was not made, such as unpark",
+        ],
+    ),
+    (
+        "a_reader_that_waits_to_write",
+        a_reader_that_waits_to_write,
+        &[
+            "a RwLock, for writing, that 1 reader holds, at",
+            "so this strand may hold it to read itself",
+            "help: look for a guard",
+            "drop a guard to read before you lock to write",
+        ],
     ),
     (
         "threads_of_the_runtime_do_not_matter",
@@ -125,6 +139,14 @@ fn a_park_without_an_unpark() {
         loop {
             fiber::park();
         }
+    });
+}
+
+fn a_reader_that_waits_to_write() {
+    run(1, || {
+        let lock = RwLock::new(0);
+        let guard = lock.read().unwrap();
+        *lock.write().unwrap() += *guard;
     });
 }
 

@@ -41,12 +41,11 @@ pub(super) fn describe(
         strand.frames.as_ref().is_some_and(|frames| frames.refers_to(&object, start))
     };
     let holders: Vec<_> = strands.iter().filter(is_other).filter(refers).collect();
-    let what = if wait.kind.subject == Subject::Channel { "its other end" } else { "it" };
+    let is_channel = wait.kind.subject == Subject::Channel;
     if holders.is_empty() {
-        return is_complete.then_some(format!(
-            "no other strand's stack refers to it, so {what} was leaked or is held in the heap"
-        ));
+        return is_complete.then(|| nobody(is_channel).to_owned());
     }
+    let what = if is_channel { "its other end" } else { "it" };
     let named = holders.iter().take(NAMED).filter_map(|holder| {
         let wait = holder.wait.as_ref()?;
         Some(format!("{}, which waits for {} at {}", label(holder), wait.kind.name, wait.location))
@@ -57,6 +56,23 @@ pub(super) fn describe(
         more => format!("; and by {more} more"),
     };
     Some(format!("{what} may be held by {}{more}", named.join("; by ")))
+}
+
+/// The text if no other strand's frames refer to what a strand waits for. A sender or a receiver is
+/// an address, so a frame that holds one has it. A guard to read need not lie in its holder's
+/// frames, because the compiler can find the lock by a constant or by the address of an `Arc`, and
+/// the waiting strand may hold one itself.
+fn nobody(is_channel: bool) -> &'static str {
+    match is_channel {
+        true => {
+            "no other strand's stack refers to it, so its other end was leaked, or is held in the \
+             heap or in a static"
+        }
+        false => {
+            "no other strand's stack refers to it, so this strand may hold it to read itself, or a \
+             guard may be leaked, in the heap, or at a place that the compiler knows"
+        }
+    }
 }
 
 /// The addresses by which frames refer to what the strand waits for.

@@ -167,18 +167,38 @@ impl Deadlock {
             let awaited = match (super::search::need_of(wait), wait.kind.subject) {
                 (Need::Strand(id), Subject::Strand) => format!("the end of {}", holder(id)),
                 (Need::Strand(id), _) => format!("{name}, that {} holds", holder(id)),
-                (_, Subject::RwLock) => {
-                    format!("{name}, that readers hold ({})", raw_rwlock::readers_of(wait.lock[0]))
-                }
+                (_, Subject::RwLock) => match raw_rwlock::readers_of(wait.lock[0]) {
+                    1 => format!("{name}, that 1 reader holds"),
+                    readers => format!("{name}, that {readers} readers hold"),
+                },
                 _ => name.to_owned(),
             };
             Some((strand.id, line(strand, wait, &awaited)))
         });
         let (named, lines) = lines.unzip();
-        let help = "drop each sender when its last value was sent, so that its receivers end; \
-                    look for a guard, a sender or a handle that was leaked or that a waiting \
-                    strand keeps; ramie::inspect::dump() describes all strands";
+        let help = help_for(strands);
         Deadlock { help, ..Deadlock::of_lines(false, strands.len(), lines, named) }
+    }
+}
+
+/// The remedy of a standstill. Channels come first, because a strand that waits for one often keeps
+/// a lock, or is joined.
+fn help_for(strands: &[StrandFacts]) -> &'static str {
+    let is_awaited = |subjects: &[Subject]| {
+        let waits = strands.iter().filter_map(|strand| strand.wait.as_ref());
+        waits.into_iter().any(|wait| subjects.contains(&wait.kind.subject))
+    };
+    if is_awaited(&[Subject::Channel, Subject::Select]) {
+        "drop each sender when its last value was sent, so that its receivers end; look for a \
+         guard, a sender or a handle that was leaked or that a waiting strand keeps; \
+         ramie::inspect::dump() describes all strands"
+    } else if is_awaited(&[Subject::Mutex, Subject::RwLock]) {
+        "look for a guard that was leaked or that a waiting strand keeps, and drop a guard to read \
+         before you lock to write; ramie::inspect::dump() describes all strands"
+    } else {
+        "look for the call that should wake one of them and was not made, such as unpark, \
+         notify_one, set or release; a Condvar forgets a notification that comes before the wait; \
+         ramie::inspect::dump() describes all strands"
     }
 }
 
