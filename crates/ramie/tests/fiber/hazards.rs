@@ -29,7 +29,11 @@ fn an_overflow_names_the_fiber_and_the_cure() {
         });
     }
     let output = child("an_overflow_names_the_fiber_and_the_cure");
-    for sentence in ["overflowed its stack: all 65536 bytes", "fiber 'parser'", "RAMIE_STACK"] {
+    for sentence in [
+        "overflowed its stack: all 65536 bytes",
+        "It is the stack of fiber 'parser'; enlarge it",
+        "RAMIE_STACK",
+    ] {
         assert_aborted(&output, sentence);
     }
 }

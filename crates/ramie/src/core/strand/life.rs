@@ -290,15 +290,29 @@ pub(crate) fn describe_overflows() {
             Some((worker.current_header(), is_own))
         };
         let Some((header, is_own)) = with_existing(fiber).flatten() else { return false };
-        let _ = describe(header, out);
-        let _ = match is_own {
-            true => out.write_str(" (raise it with RAMIE_STACK or Builder::stack_size)"),
-            false => write!(out, " runs it in a coroutine. {REMEDY}"),
-        };
+        let _ = report_overflow(header, is_own, out);
         true
     };
     // SAFETY: the function only reads the current thread's worker and header, and writes to `out`.
     unsafe { ramie_coro::overflow::set_describer(describe) };
+}
+
+/// Says whose stack it is, and what to do. Runs in a signal handler.
+fn report_overflow(
+    header: &StrandHeader,
+    is_own: bool,
+    out: &mut dyn std::fmt::Write,
+) -> std::fmt::Result {
+    if is_own {
+        out.write_str("It is the stack of ")?;
+        describe(header, out)?;
+        out.write_str(
+            "; enlarge it with Builder::stack_size, or those of all fibers with RAMIE_STACK",
+        )
+    } else {
+        describe(header, out)?;
+        write!(out, " runs it in a coroutine. {REMEDY}")
+    }
 }
 
 /// Runs in a signal handler: reads the header, allocates nothing.
