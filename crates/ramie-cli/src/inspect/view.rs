@@ -193,7 +193,8 @@ fn text_of(wait: &Wait, answer: &SummaryAnswer) -> String {
             format!("{purpose}, held by {} to write", strand(writer))
         }
         Target::RwLock { readers, .. } if *readers > 0 => {
-            format!("{purpose}, held to read, {readers} times")
+            let plural = if *readers == 1 { "" } else { "s" };
+            format!("{purpose}, held by {readers} reader{plural}")
         }
         Target::Mutex { address, .. }
         | Target::RwLock { address, .. }
@@ -282,7 +283,7 @@ mod tests {
             "a thing",
             "a thing (fd 3: /tmp/x)",
             "a thing, held by 'name\\u{1b} 0' (0.1)",
-            "a thing, held to read, 2 times",
+            "a thing, held by 2 readers",
             "a thing (0xff)",
             "a thing (4 arms)",
             "a thing: strand 99.1",

@@ -233,7 +233,8 @@ pub(super) fn write_purpose(
             write!(f, "{purpose} ({address:#x}, held by {} to write)", strand(writer))
         }
         WaitTarget::RwLock { address, readers, .. } if *readers > 0 => {
-            write!(f, "{purpose} ({address:#x}, held to read, {readers} times)")
+            let readers = Quantified(*readers, "reader");
+            write!(f, "{purpose} ({address:#x}, held by {readers})")
         }
         WaitTarget::Mutex { address, .. }
         | WaitTarget::RwLock { address, .. }
