@@ -51,12 +51,11 @@ fn sentence(error: &Error) -> String {
             format!("missing {}; see {help}", get(ContextKind::InvalidArg))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            format!("missing command; see {help}")
+            format!("missing {}; see {help}", noun_of_commands())
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = get(ContextKind::InvalidSubcommand);
-            let noun =
-                if command_in_question().get_name() == "run" { "workload" } else { "command" };
+            let noun = noun_of_commands();
             format!("unknown {noun} `{wrong}`{}; see {help}", suggestion(error))
         }
         ErrorKind::UnknownArgument => {
@@ -102,6 +101,11 @@ fn suggestion(error: &Error) -> String {
 fn help_command() -> String {
     let command = command_in_question();
     format!("{} --help", command.get_bin_name().unwrap_or("ramie"))
+}
+
+/// What the commands of the innermost command are.
+fn noun_of_commands() -> &'static str {
+    if command_in_question().get_name() == "run" { "workload" } else { "command" }
 }
 
 /// The innermost command that the command line names.

@@ -69,7 +69,7 @@ fn missing_numbers_are_named() {
     wrong("run basic", &["missing --yields"]);
     wrong("run pipe --pairs 2", &["missing --messages", "--bytes", "ramie run pipe --help"]);
     wrong("run recurse2", &["missing --depth"]);
-    wrong("run", &["missing", "ramie run --help"]);
+    wrong("run", &["missing workload", "ramie run --help"]);
     wrong("lab --out", &["--out needs a value", "ramie lab --help"]);
     wrong("serve", &["--hello"]);
 }

@@ -44,7 +44,9 @@ const MOST_NAME: usize = 256;
 fn name(text: &str) -> Result<String, String> {
     match text {
         "" => Err("expected a part of a name".to_owned()),
-        _ if text.contains('\n') => Err("expected a text without a line break".to_owned()),
+        _ if text.contains('\n') => {
+            Err("expected a text without a line break; give a part before or after it".to_owned())
+        }
         _ if text.len() > MOST_NAME => Err(format!("too long; expected at most {MOST_NAME} bytes")),
         _ => Ok(text.to_owned()),
     }

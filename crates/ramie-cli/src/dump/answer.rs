@@ -91,7 +91,7 @@ fn head_of(process: &Process, line: &[u8]) -> Result<String, Failure> {
     let line = String::from_utf8_lossy(line);
     if line.is_empty() {
         return Err(Failure::other(format!(
-            "process {pid} closed the connection without an answer, because its runtime has \
+            "process {pid} closed the connection without an answer, because it or its runtime has \
              ended; `ramie dump` lists the processes that can be dumped"
         )));
     }
