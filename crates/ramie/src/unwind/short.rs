@@ -12,10 +12,10 @@ const RUNTIME: &[&str] =
 /// Leaves out the calls inside of the runtime, but for the one that the program has made, and the
 /// calls below the strand's closure. A backtrace that has only such calls stays whole.
 pub(super) fn shortened(frames: &[BacktraceFrame]) -> &[BacktraceFrame] {
-    let name = |frame: &BacktraceFrame| frame.function.clone().unwrap_or_default();
-    let end = frames.iter().position(|frame| name(frame).contains(OUTERMOST));
+    let is_outermost = |name: &String| name.contains(OUTERMOST);
+    let end = frames.iter().position(|frame| frame.function.as_ref().is_some_and(is_outermost));
     let above = &frames[..end.unwrap_or(frames.len())];
-    let is_of_program = |frame: &BacktraceFrame| !is_of_runtime(&name(frame));
+    let is_of_program = |frame: &BacktraceFrame| !is_of_runtime(frame);
     let (first, last) =
         (above.iter().position(is_of_program), above.iter().rposition(is_of_program));
     match (first, last) {
@@ -24,16 +24,32 @@ pub(super) fn shortened(frames: &[BacktraceFrame]) -> &[BacktraceFrame] {
     }
 }
 
-/// Whether a function is one of the runtime, of std, or one without a path, such as the switch and
-/// the functions of the C library.
-fn is_of_runtime(function: &str) -> bool {
+/// Whether a call is one of the runtime or of std.
+fn is_of_runtime(frame: &BacktraceFrame) -> bool {
+    let function = frame.function.as_deref().unwrap_or_default();
     // `<ramie::net::TcpStream as std::io::Read>::read`, `<&mut T as …>`.
     let path = function.trim_start_matches(['<', '&']);
     let path = path.strip_prefix("mut ").unwrap_or(path);
     match path.split_once("::") {
-        Some((root, _)) => RUNTIME.contains(&root),
-        None => true,
+        // `park<app::main::{closure_env#0}>` has no path: the one there is that of an argument.
+        Some((root, _)) if !root.contains('<') => RUNTIME.contains(&root),
+        _ => frame.file.as_deref().is_none_or(is_file_of_runtime),
     }
+}
+
+/// Whether a function without a path is of the runtime, by its file. Such are the switch and the
+/// functions of the C library, and with `debug = "line-tables-only"` each inlined function.
+fn is_file_of_runtime(file: &str) -> bool {
+    // `crates/ramie` of `crates/ramie/src/unwind/short.rs`; the sources of a version in a registry
+    // lie in `ramie-0.1.0`. The names of the crates below begin with the same word.
+    let own = file!().strip_suffix("/src/unwind/short.rs").unwrap_or(file!());
+    let own = own.rfind("/ramie").map_or(own, |at| &own[..at + "/ramie".len()]);
+    let is_own = file.split_once(own).is_some_and(|(_, rest)| {
+        // Not `tests/` or `examples/`, which are programs.
+        rest.split_once('/').is_some_and(|(_, path)| path.starts_with("src/"))
+    });
+    let foreign = ["/rustlib/src/rust/", "/rustc/", "/corosensei-"];
+    !file.ends_with(".rs") || is_own || foreign.iter().any(|part| file.contains(part))
 }
 
 #[cfg(test)]
@@ -70,6 +86,28 @@ mod tests {
             "ramie::core::strand::life::run_to_end",
         ];
         assert_eq!(short(&names), names[3..7]);
+    }
+
+    /// As `debug = "line-tables-only"` makes them: an inlined function has no path.
+    #[test]
+    fn calls_without_paths_are_known_by_their_files() {
+        let library = "/root/.rustup/lib/rustlib/src/rust/library/core/src/panic/unwind_safe.rs";
+        let calls = [
+            ("switch_yield", "/registry/corosensei-0.3.4/src/unwind.rs"),
+            ("park<app::main::{closure_env#0}>", concat!("/x/", file!())),
+            ("lock<()>", concat!("/x/", file!())),
+            ("{closure#0}", "/app/src/main.rs"),
+            ("call_once<(), app::main::{closure_env#0}>", library),
+            ("catch<(), app::main::{closure_env#0}>", concat!("/x/", file!())),
+            ("__rust_begin_short_backtrace", concat!("/x/", file!())),
+        ];
+        let mut frames = frames(&calls.map(|(name, _)| name));
+        for (frame, (_, file)) in frames.iter_mut().zip(calls) {
+            frame.file = Some(file.into());
+        }
+        let names: Vec<_> =
+            shortened(&frames).iter().map(|f| f.function.clone().unwrap()).collect();
+        assert_eq!(names, ["lock<()>", "{closure#0}"]);
     }
 
     #[test]
