@@ -22,7 +22,7 @@ impl Interrupt {
     pub(crate) fn watch() -> Result<Self, Failure> {
         let requested = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&requested);
-        signals::watch(move || flag.store(true, Ordering::Relaxed))?;
+        signals::watch(move |_| flag.store(true, Ordering::Relaxed))?;
         Ok(Interrupt { requested })
     }
 

@@ -17,8 +17,8 @@ use crate::failure::Failure;
 /// then the process group of the child.
 const ECHO: Duration = Duration::from_millis(200);
 
-/// Watches on an OS thread of its own, so `on_first` may block.
-pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+/// Watches on an OS thread of its own, so `on_first`, which gets the signal, may block.
+pub(crate) fn watch(on_first: impl FnOnce(i32) + Send + 'static) -> Result<(), Failure> {
     let cannot = |error| {
         Failure::other(format!(
             "cannot watch for signals ({error}); raise `ulimit -n` and try again"
@@ -37,7 +37,7 @@ pub(crate) fn watch(on_first: impl FnOnce() + Send + 'static) -> Result<(), Fail
         let mut signals = signals.forever();
         let Some(first) = signals.next() else { return };
         let since = Instant::now();
-        on_first();
+        on_first(first);
         for signal in signals {
             if signal != first || since.elapsed() >= ECHO {
                 process::exit(128 + signal);

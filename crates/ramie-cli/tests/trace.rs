@@ -166,6 +166,48 @@ fn a_process_of_another_user_is_named() {
     assert!(fs::metadata(path).is_err());
 }
 
+/// Yields are not recorded.
+#[test]
+fn a_trace_without_events_is_marked() {
+    let folder = Folder::new("trace");
+    let mut command = ramie_in(&folder, "run switch --count 4000000000");
+    let mut busy = command.env("RAMIE_INSPECT", "1").spawn().unwrap();
+    let arguments = format!("trace {} --seconds 1", busy.id());
+    let start = Instant::now();
+    // It has no socket at first, and then the events of its start.
+    let mut stderr = String::new();
+    while !stderr.contains("no worker recorded an event") && start.elapsed() < PATIENCE {
+        stderr = text(&output(ramie_in(&folder, &arguments)).stderr);
+    }
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    assert!(stderr.contains("ran fibers that did not wait; `ramie dump`"), "{stderr}");
+}
+
+#[test]
+fn a_signal_leaves_no_file() {
+    let folder = Folder::new("trace");
+    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+    command.env("RAMIE_INSPECT", "1");
+    let server = Server::started(command);
+    let has_part = || {
+        let names = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
+        names.into_iter().any(|name| name.to_str().unwrap().ends_with(".part"))
+    };
+    for (wanted, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut command = ramie_in(&folder, &format!("trace {} --seconds 600", server.child.id()));
+        let mut tracing = command.spawn().unwrap();
+        let start = Instant::now();
+        while !has_part() {
+            assert!(start.elapsed() < PATIENCE, "no file is begun");
+            thread::yield_now();
+        }
+        signal(&tracing, wanted);
+        assert_eq!(tracing.wait().unwrap().code(), Some(code));
+        assert!(!has_part(), "{wanted:?}");
+    }
+}
+
 /// Asks this process for a trace, which gives that answer.
 fn answered(answer: &[u8]) -> process::Output {
     let folder = Folder::new("trace");

@@ -84,7 +84,7 @@ fn serve_all(
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let handle = server.handle();
-    signals::watch(move || handle.stop())?;
+    signals::watch(move |_| handle.stop())?;
     admission.check_for_service()?;
     ready()?;
     let mut server = server.limits(limits(serve)).grace(GRACE).on_trouble(warn);

@@ -43,7 +43,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     screen.update(Update::View(Box::new(source.view()?)));
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
-    signals::watch(move || flag.store(true, Ordering::Relaxed))?;
+    signals::watch(move |_| flag.store(true, Ordering::Relaxed))?;
     let asker = Asker::start(pid, source, arguments.interval)?;
     let mut session = TakenTerminal::begin()?;
     // The terminal is given back before the failure is printed.

@@ -119,6 +119,12 @@ fn report(trace: &Trace, arguments: &TraceArguments, path: &Path) -> Result<(), 
             "{overwritten} events are missing, because they were overwritten before they were read"
         ));
     }
+    if trace.events.is_empty() && matches!(arguments.target, TraceTarget::Process(_)) {
+        output::warn(
+            "no worker recorded an event: all slept, or ran fibers that did not wait; `ramie dump` \
+             names the workers that do not answer",
+        );
+    }
     if !trace.is_complete {
         output::warn("the trace is cut off, because the process or the connection has ended");
     }

@@ -12,7 +12,7 @@ use std::{
     process,
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, signals};
 
 /// A file that is being written. It is removed if this is dropped before the end.
 pub(super) struct NewFile<'a> {
@@ -24,22 +24,27 @@ pub(super) struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     /// Creates the file, which only this user may read, because it names places of the program.
+    /// SIGTERM and Ctrl-C remove it before they end the program.
     pub(super) fn create(path: &'a Path) -> Result<NewFile<'a>, Failure> {
-        NewFile::open(path).map_err(|error| cannot_write(path, &error))
+        let part = part_of(path);
+        if let Some(part) = part.clone() {
+            // Before the file is there, so that it never stays.
+            signals::watch(move |signal| {
+                let _ = fs::remove_file(&part);
+                process::exit(128 + signal);
+            })?;
+        }
+        NewFile::open(path, part).map_err(|error| cannot_write(path, &error))
     }
 
-    fn open(path: &'a Path) -> io::Result<NewFile<'a>> {
+    fn open(path: &'a Path, part: Option<PathBuf>) -> io::Result<NewFile<'a>> {
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
-        let is_replaced = fs::metadata(path).map_or(true, |found| found.is_file());
-        let Some(name) = path.file_name().filter(|_| is_replaced) else {
-            return Ok(NewFile { file: options.open(path)?, path, part: None });
-        };
-        let mut part = OsString::from(name);
-        part.push(format!(".{}.part", process::id()));
-        let part = path.with_file_name(part);
-        let file = options.create_new(true).open(&part)?;
-        Ok(NewFile { file, path, part: Some(part) })
+        let file = match &part {
+            Some(part) => options.create_new(true).open(part),
+            None => options.open(path),
+        }?;
+        Ok(NewFile { file, path, part })
     }
 
     /// Writes the file, and gives it its name.
@@ -58,6 +63,14 @@ impl<'a> NewFile<'a> {
         self.part = None;
         Ok(())
     }
+}
+
+/// The name of the file until the end; none: the path leads to a device or a FIFO.
+fn part_of(path: &Path) -> Option<PathBuf> {
+    let is_replaced = fs::metadata(path).map_or(true, |found| found.is_file());
+    let mut part = OsString::from(path.file_name().filter(|_| is_replaced)?);
+    part.push(format!(".{}.part", process::id()));
+    Some(path.with_file_name(part))
 }
 
 impl Drop for NewFile<'_> {

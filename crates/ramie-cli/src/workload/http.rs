@@ -94,7 +94,7 @@ impl ServerMeans {
         if options.member.member {
             load_generator::end_with_parent();
         } else {
-            signals::watch(stop)?;
+            signals::watch(|_| stop())?;
         }
         let iterations_per_ms = match options.member.iterations_per_ms {
             Some(speed) => speed,

@@ -106,7 +106,7 @@ impl Server {
     ) -> Result<(), Failure> {
         cancel::scope(|all| {
             let stop = all.handle();
-            signals::watch(move || _ = stop.cancel())?;
+            signals::watch(move |_| _ = stop.cancel())?;
             fiber::scope(|fibers| {
                 let feed = fibers.spawn(move || {
                     let failure = self.feed.run(source, interval);
