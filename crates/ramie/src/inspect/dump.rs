@@ -68,7 +68,8 @@ pub enum WorkerStatus {
 pub struct StrandDump {
     /// The id of the strand.
     pub id: FiberId,
-    /// The name that its builder was given, or the name of the thread.
+    /// The name that its builder was given, or the name of the thread; none before the strand has
+    /// started.
     pub name: Option<String>,
     /// What the strand does.
     pub state: StrandState,

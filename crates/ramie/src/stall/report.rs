@@ -170,8 +170,9 @@ impl fmt::Display for StallCause {
             ),
             StallCause::Lock(holders) => write!(
                 f,
-                "it blocks its thread in the system call futex: it waits for a lock, a condition \
-                 variable, a channel or a thread of std, parking_lot or crossbeam{holders}"
+                "it blocks its thread in the system call futex: it waits for a lock, a LazyLock, a \
+                 condition variable, a channel or a thread of std, parking_lot or \
+                 crossbeam{holders}"
             ),
         }
     }
