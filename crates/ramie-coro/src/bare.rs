@@ -30,7 +30,7 @@ use std::{
 
 use corosensei::CoroutineResult;
 
-use crate::{Resumed, Stack};
+use crate::{Resumed, Stack, saved::STACK_POINTER_WORD};
 
 /// The largest closure that is moved to the base of its stack. A larger one is boxed, because
 /// corosensei refuses it.
@@ -221,6 +221,17 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
     #[inline]
     pub fn stack(&self) -> &Stack {
         &self.stack
+    }
+
+    /// Returns the stack pointer at which a suspended coroutine continues, for prefetches: with
+    /// another version of the crate below, the address may be a different one.
+    #[must_use]
+    #[inline(always)]
+    pub fn presumed_stack_pointer(&self) -> *const u8 {
+        const { assert!(STACK_POINTER_WORD < size_of::<Self>() / size_of::<usize>()) };
+        let words = ptr::from_ref(self).cast::<*const u8>();
+        // SAFETY: the word lies in the coroutine, whose first fields are words without gaps.
+        unsafe { words.add(STACK_POINTER_WORD).read() }
     }
 
     /// Returns the stack if the coroutine is done; otherwise drops the coroutine.

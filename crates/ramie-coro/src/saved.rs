@@ -27,6 +27,11 @@ use crate::{
 /// The number of words that the switch has pushed.
 pub const SAVED_WORDS: usize = 3;
 
+/// The word of a [`BareCoroutine`] that is presumed to be the saved stack pointer. The compiler may
+/// lay the words out in another order: that is why reports search it
+/// ([`index_of_stack_pointer`]), and why this one serves prefetches only.
+pub(crate) const STACK_POINTER_WORD: usize = 4;
+
 /// Where a suspended coroutine continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedRegisters {
@@ -108,6 +113,19 @@ mod tests {
         assert_eq!(index_of_stack_pointer(&[2000, 7, 7, 2500], stack.clone()), None);
         // Fresh: both are the same.
         assert_eq!(index_of_stack_pointer(&[2000, 1900, 7, 1900], stack), None);
+    }
+
+    #[test]
+    fn the_presumed_stack_pointer_is_the_saved_one() {
+        let found = with_probe(|probe, stack| {
+            const WORDS: usize = size_of::<Probe>() / size_of::<usize>();
+            // SAFETY: a coroutine consists of words.
+            let words = unsafe { std::ptr::from_ref(probe).cast::<[usize; WORDS]>().read() };
+            let index = index_of_stack_pointer(&words, stack).expect("it has suspended");
+            (words[index], probe.presumed_stack_pointer().addr(), index)
+        });
+        let (saved, presumed, index) = found.expect("memory for a stack");
+        assert_eq!(saved, presumed, "the stack pointer is word {index}");
     }
 
     #[test]

@@ -207,7 +207,7 @@ unsafe fn perform_bounded(
     file: Option<&FixedFile>,
 ) -> Result<u32, OpError> {
     worker.check_can_wait();
-    worker.running.check_stack();
+    worker.running.check_stack(frame);
     // SAFETY: by the caller's promise the call of the op is valid.
     let (fd, offset) = unsafe { detail_of(frame) };
     let record = WaitRecord::new(kind).with_detail(fd, offset).until(deadline).cancellable();

@@ -165,8 +165,8 @@ impl<'a> Prepared<'a> {
     /// Suspends until the wait is over.
     #[inline(always)]
     pub(crate) fn suspend(self) -> Wake {
-        if self.record.is_cancel_point && self.record.is_in_scope.get() && self.claim_if_cancelled()
-        {
+        // Only a cancel point is ever marked as in a scope.
+        if self.record.is_in_scope.get() && self.claim_if_cancelled() {
             self.ended();
             return Wake::Cancelled;
         }
@@ -180,7 +180,7 @@ impl<'a> Prepared<'a> {
         self.stack.record.set(std::ptr::null());
         let reason = self.stack.header().wake_reason();
         self.begun.settle();
-        if self.record.is_cancel_point && reason != Wake::Woken {
+        if reason != Wake::Woken && self.record.is_cancel_point {
             return self.record.settle(reason);
         }
         reason
@@ -226,7 +226,7 @@ pub(crate) fn park(record: &WaitRecord) -> Result<Wake, Refused> {
 #[inline(always)]
 fn check_may_wait(worker: &Worker, record: &WaitRecord) -> Result<(), Refused> {
     worker.running.check_may_wait(record);
-    worker.running.check_stack();
+    worker.running.check_stack(record);
     if std::thread::panicking() && worker.must_not_suspend_while_unwinding() {
         return Err(Refused::Unwinding);
     }

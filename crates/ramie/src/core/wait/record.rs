@@ -102,7 +102,7 @@ pub(crate) struct Unlink {
 impl WaitRecord {
     /// The record of a full wait: any thread may end it.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(kind: &'static WaitKind) -> Self {
         WaitRecord::at(kind, Location::caller(), false)
     }
@@ -136,7 +136,7 @@ impl WaitRecord {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn until(mut self, deadline: Deadline) -> Self {
         self.deadline = deadline;
         self.ends_at.set(deadline);
@@ -144,7 +144,7 @@ impl WaitRecord {
     }
 
     /// Makes the wait a cancel point.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cancellable(self) -> Self {
         self.cancellable_if(true)
     }
@@ -179,7 +179,7 @@ impl WaitRecord {
         self.is_cancel_point && self.is_in_scope.get()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn with_detail(mut self, first: u64, second: u64) -> Self {
         self.detail = [first, second];
         self

@@ -165,7 +165,7 @@ impl FiberStack {
 
     /// Whether a local variable lies on this stack, at whose base `self` lies.
     #[inline(always)]
-    pub(crate) fn has_on_its_stack(&self, local: &u8) -> bool {
+    pub(crate) fn has_on_its_stack<T>(&self, local: &T) -> bool {
         let base = ptr::from_ref(self).addr();
         base.wrapping_sub(ptr::from_ref(local).addr()) < self.stack_size
     }
@@ -200,6 +200,17 @@ impl FiberStack {
         let coroutine = unsafe { &mut *self.coroutine.get() };
         // SAFETY: the invariant of the field; a stack that is retired or leaked is resumed no more.
         unsafe { coroutine.assume_init_mut() }.resume(());
+    }
+
+    /// Where a suspended fiber continues, for prefetches. Called by the loop of the worker that
+    /// owns the stack, for a fiber.
+    #[inline(always)]
+    pub(super) fn stack_pointer(&self) -> *const u8 {
+        debug_assert!(!self.is_of_thread(), "a thread has no coroutine");
+        // SAFETY: the stack is suspended, since the loop runs: its coroutine is not being resumed.
+        let coroutine = unsafe { &*self.coroutine.get() };
+        // SAFETY: the invariant of the field.
+        unsafe { coroutine.assume_init_ref() }.presumed_stack_pointer()
     }
 }
 

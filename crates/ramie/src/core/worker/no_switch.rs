@@ -165,11 +165,11 @@ impl RunningStrand {
         }
     }
 
-    /// Ends the process if a fiber's wait is called for on a signal handler's stack.
+    /// Ends the process if a fiber's wait is called for on a signal handler's stack, where the
+    /// `local` of the caller lies then.
     #[inline(always)]
-    pub(crate) fn check_stack(&self) {
-        let here = 0_u8;
-        if self.fiber().is_some_and(|stack| !stack.has_on_its_stack(&here)) {
+    pub(crate) fn check_stack<T>(&self, local: &T) {
+        if self.fiber().is_some_and(|stack| !stack.has_on_its_stack(local)) {
             check_other_stack();
         }
     }

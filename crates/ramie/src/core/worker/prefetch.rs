@@ -1,6 +1,8 @@
 //! Prefetches for fibers whose turn comes soon. Any address will do, because a prefetch cannot
 //! fault.
 
+use std::ptr;
+
 use ramie_driver::sys;
 
 use super::FiberStack;
@@ -10,19 +12,32 @@ use super::FiberStack;
 pub(super) enum Prefetch {
     /// The queue is short.
     Nothing,
-    /// Stacks, and the frames of shallow fibers.
+    /// Stacks, and the few lines of frames of fibers that yield in a loop of their first function.
     Shallow,
+    /// Stacks, and more lines of frames.
+    Deep,
     /// Stacks, and the frames in which fibers wait for ops.
     Waits,
 }
 
 /// A line of the cache, in bytes.
 const LINE: usize = 64;
-/// The number of lines of a fiber's frames that are prefetched.
-const FRAME_LINES: usize = 4;
-/// The distance in bytes from the wait record of a fiber that waits for an op down to the end of
-/// the frame in which the record lies (`op/perform.rs`).
-const BELOW_RECORD: usize = 176;
+/// The number of lines of frames that are prefetched for a shallow fiber, and of those in which a
+/// fiber waits for an op.
+const FEW: usize = 4;
+/// The number of lines of frames that are prefetched for a deeper fiber.
+const MORE: usize = 12;
+/// The depth in bytes at which a fiber is not shallow any more. The registers that the switch saves
+/// may lie below the lines that are prefetched.
+const DEEP: usize = FEW * LINE + 32;
+
+impl Prefetch {
+    /// The prefetches for fibers that are as deep as this one.
+    pub(super) fn for_fibers_like(stack: &FiberStack) -> Self {
+        let depth = ptr::from_ref(stack).addr().wrapping_sub(stack.stack_pointer().addr());
+        if depth < DEEP { Prefetch::Shallow } else { Prefetch::Deep }
+    }
+}
 
 #[inline(always)]
 pub(super) fn line<T>(address: *const T) {
@@ -37,19 +52,20 @@ pub(crate) fn stack(stack: *const FiberStack) {
 
 /// The frames of a shallow fiber: they lie just below its stack.
 #[inline(always)]
-pub(super) fn frames_below(stack: *const FiberStack) {
-    lines::<FRAME_LINES>(stack.cast::<u8>().wrapping_sub(FRAME_LINES * LINE));
+pub(super) fn few_frames(stack: *const FiberStack) {
+    lines::<FEW>(stack.cast::<u8>().wrapping_sub(FEW * LINE));
 }
 
-/// The frames in which a fiber continues, which lie around the record of its wait. A fiber that has
-/// only yielded has no record, and is assumed to be shallow.
+/// The frames of a deeper fiber, below those of a shallow one.
+#[inline(always)]
+pub(super) fn deeper_frames(stack: *const FiberStack) {
+    lines::<{ MORE - FEW }>(stack.cast::<u8>().wrapping_sub(MORE * LINE));
+}
+
+/// The frames in which a suspended fiber continues.
 #[inline(always)]
 pub(super) fn frames_of_wait(stack: &FiberStack) {
-    let record: *const u8 = stack.record.get().cast();
-    match record.is_null() {
-        false => lines::<FRAME_LINES>(record.wrapping_sub(BELOW_RECORD)),
-        true => frames_below(stack),
-    }
+    lines::<FEW>(stack.stack_pointer());
 }
 
 #[inline(always)]

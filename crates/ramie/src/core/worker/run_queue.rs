@@ -7,14 +7,15 @@
 //!
 //! # Prefetch
 //! With thousands of fibers each stack has left the first-level cache by its next turn. So, while
-//! the queue is long, each pop prefetches the `FiberStack` that is [`AHEAD`] places down, and the
-//! frames of a shallow fiber below it. Places beyond the tail hold old words, which does no harm,
-//! because a prefetch cannot fault.
+//! the queue is long, each pop prefetches the `FiberStack` that is [`AHEAD`] places down, and
+//! frames below it: a few lines if the next fibers are shallow, otherwise more. Places beyond the
+//! tail hold old words, which does no harm, because a prefetch cannot fault.
 //!
-//! Fibers whose ops have completed are deeper, and the kernel's work evicts their stacks from the
-//! cache even if there are only a hundred. Their records say where they continue, so those frames
-//! are prefetched [`NEAR`] places down, when the `FiberStack` has arrived. That reads the
-//! `FiberStack`, so it is done only for words between head and tail.
+//! Fibers whose ops have completed may be much deeper, and the kernel's work evicts their stacks
+//! from the cache even if there are only a hundred. They return through few of their frames before
+//! they wait again. So the frames in which they continue are prefetched [`NEAR`] places down, when
+//! the `FiberStack` has arrived. That reads the `FiberStack`, so it is done only for words between
+//! head and tail.
 //!
 //! (A list linked through the stacks needs fewer instructions. It was tried and rejected, because
 //! the load of the next link, from a line that is not in the cache, delays every switch.)
@@ -234,10 +235,10 @@ impl RunQueue {
         let word = read(head);
         if word.addr() & TAG == FIBER {
             self.head.set(self.after(head));
-            match self.prefetch.get() {
-                Prefetch::Nothing => {}
-                Prefetch::Shallow => prefetch_shallow(head),
-                Prefetch::Waits => self.prefetch_waits(head),
+            let prefetch = self.prefetch.get();
+            // Not one match, which would become a jump through a table.
+            if prefetch != Prefetch::Nothing {
+                self.prefetch_ahead(prefetch, head);
             }
             return Some(Next::Fiber(word));
         }
@@ -323,20 +324,21 @@ impl RunQueue {
         places as usize
     }
 
-    /// Finds out whether prefetching pays; called now and then.
+    /// Finds out which prefetches pay; called now and then.
     pub(crate) fn measure(&self) {
-        let prefetch = match (self.is_long(), self.prefetch.get()) {
-            (false, _) => Prefetch::Nothing,
-            (true, Prefetch::Waits) => Prefetch::Waits,
-            (true, _) => Prefetch::Shallow,
-        };
-        self.prefetch.set(prefetch);
+        if !self.is_long() {
+            return self.prefetch.set(Prefetch::Nothing);
+        }
+        let word = read((0..NEAR).fold(self.head.get(), |place, _| self.after(place)));
+        if self.prefetch.get() != Prefetch::Waits && word.addr() & TAG == FIBER {
+            // SAFETY: the queue is longer than `NEAR`, and a queued fiber is alive.
+            self.prefetch.set(Prefetch::for_fibers_like(unsafe { &*word }));
+        }
     }
 
     /// Finds out whether prefetching pays, after the queue has got fibers whose ops are complete.
     pub(crate) fn measure_waits(&self) {
-        let prefetch = if self.is_long() { Prefetch::Waits } else { Prefetch::Nothing };
-        self.prefetch.set(prefetch);
+        self.prefetch.set(if self.is_long() { Prefetch::Waits } else { Prefetch::Nothing });
     }
 
     fn is_long(&self) -> bool {
@@ -344,11 +346,22 @@ impl RunQueue {
     }
 
     #[inline(always)]
-    fn prefetch_waits(&self, head: NonNull<Word>) {
+    fn prefetch_ahead(&self, prefetch: Prefetch, head: NonNull<Word>) {
         // SAFETY: `AHEAD` words lie behind the ring's end.
         let stack = read(unsafe { head.add(AHEAD) });
         prefetch::stack(stack);
-        // SAFETY: fewer than that, at most to the same place.
+        if prefetch == Prefetch::Waits {
+            return self.prefetch_wait(head);
+        }
+        prefetch::few_frames(stack);
+        if prefetch == Prefetch::Deep {
+            prefetch::deeper_frames(stack);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_wait(&self, head: NonNull<Word>) {
+        // SAFETY: fewer than `AHEAD`, which lie behind the ring's end.
         let near = unsafe { head.add(NEAR) };
         let last = if self.tail.get() < head { self.end.get() } else { self.tail.get() };
         if near < last && read(near).addr() & TAG == FIBER {
@@ -382,118 +395,5 @@ fn write(place: NonNull<Word>, word: Word) {
     unsafe { place.write(word) };
 }
 
-#[inline(always)]
-fn prefetch_shallow(head: NonNull<Word>) {
-    // SAFETY: `AHEAD` words lie behind the ring's end.
-    let stack = read(unsafe { head.add(AHEAD) });
-    prefetch::stack(stack);
-    prefetch::frames_below(stack);
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::{
-        strand::FreeList,
-        worker::{Shared, ThreadWaker},
-    };
-
-    fn take(headers: &FreeList) -> &'static StrandHeader {
-        headers.take(false).expect("memory for a header")
-    }
-
-    fn index(next: Option<Next>) -> Option<u32> {
-        match next {
-            Some(Next::Fresh(header)) => Some(header.index()),
-            Some(_) => Some(u32::MAX),
-            None => None,
-        }
-    }
-
-    #[test]
-    fn keeps_the_order_while_it_grows_and_wraps() {
-        let headers = FreeList::new();
-        let queue = RunQueue::new();
-        let mut expected = std::collections::VecDeque::new();
-        for round in 1..60_usize {
-            for n in 0..round {
-                if (n + round) % 3 == 0 {
-                    queue.push_root();
-                    expected.push_back(u32::MAX);
-                } else {
-                    let header = take(&headers);
-                    queue.push_fresh(header);
-                    expected.push_back(header.index());
-                }
-            }
-            queue.measure();
-            for _ in 0..round - round / 3 {
-                assert_eq!(index(queue.pop()), expected.pop_front(), "round {round}");
-            }
-        }
-        while let Some(found) = index(queue.pop()) {
-            assert_eq!(Some(found), expected.pop_front());
-        }
-        assert!(expected.is_empty() && queue.is_empty());
-    }
-
-    #[test]
-    fn a_large_ring_is_given_back() {
-        let queue = RunQueue::new();
-        (0..10_000).for_each(|_| queue.push_root());
-        queue.give_back_surplus();
-        (0..10_000).for_each(|_| assert_eq!(index(queue.pop()), Some(u32::MAX)));
-        assert!(queue.has_surplus());
-        queue.give_back_surplus();
-        assert_eq!(queue.capacity(), FIRST);
-        queue.push_root();
-        assert!(queue.pop().is_some() && queue.pop().is_none());
-    }
-
-    #[test]
-    fn closures_in_a_row_take_one_word() {
-        let headers = FreeList::new();
-        let queue = RunQueue::new();
-        let fresh: Vec<_> = (0..1000).map(|_| take(&headers)).collect();
-        fresh.iter().for_each(|header| queue.push_fresh(header));
-        assert_eq!(queue.capacity(), RunQueue::new().capacity());
-        for header in &fresh {
-            assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, *header)));
-        }
-        assert!(queue.pop_fresh().is_none() && queue.is_empty());
-    }
-
-    #[test]
-    fn a_fresh_head_is_distinguished_from_the_root() {
-        let headers = FreeList::new();
-        let header = take(&headers);
-        let queue = RunQueue::new();
-        assert!(queue.pop_fresh().is_none());
-        queue.push_root();
-        queue.push_fresh(header);
-        assert!(queue.pop_fresh().is_none());
-        assert_eq!(index(queue.pop()), Some(u32::MAX));
-        assert!(queue.pop_fresh().is_some_and(|found| ptr::eq(found, header)));
-        assert!(queue.pop().is_none());
-    }
-
-    #[test]
-    fn a_run_that_yields_one_by_one_finds_its_places() {
-        let headers = FreeList::new();
-        let queue = RunQueue::new();
-        let count = 4 * queue.capacity();
-        (0..count).for_each(|_| queue.push_fresh(take(&headers)));
-        let stack =
-            FiberStack::of_thread(Shared::take(ThreadWaker::Thread(std::thread::current())));
-        for _ in 0..count {
-            assert!(queue.pop_fresh().is_some());
-            queue.push_fiber(&stack);
-        }
-        let mut yielded = 0;
-        while let Some(next) = queue.pop() {
-            assert!(matches!(next, Next::Fiber(_)));
-            yielded += 1;
-        }
-        assert_eq!(yielded, count);
-    }
-}
+mod tests;
