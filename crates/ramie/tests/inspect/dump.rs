@@ -84,6 +84,41 @@ fn two_strands_that_must_not_suspend_dump_at_the_same_time() {
     });
 }
 
+/// The asker looks at the strands that have not started, and each worker answers for those that
+/// have. A strand that starts between the two is in one of them at least, and shown once.
+#[test]
+fn a_strand_that_starts_during_a_dump_is_in_it() {
+    let mut random = common::Random::new("a_strand_that_starts_during_a_dump_is_in_it");
+    common::one_worker().run(|| {
+        for _ in 0..100 {
+            let (event, is_asking) = (Event::new(), AtomicBool::new(false));
+            let (id, dump) = fiber::scope(|s| {
+                let strand = s.spawn(|| event.wait().unwrap());
+                let id = strand.fiber().id();
+                let dump = thread::scope(|threads| {
+                    let asker = threads.spawn(|| {
+                        is_asking.store(true, Ordering::Release);
+                        inspect::dump()
+                    });
+                    while !is_asking.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                    (0..random.below(10_000)).for_each(|_| std::hint::spin_loop());
+                    // From now on the worker answers, and then starts the strand.
+                    while !asker.is_finished() {
+                        fiber::yield_now();
+                    }
+                    asker.join().unwrap()
+                });
+                event.set();
+                (id, dump)
+            });
+            let found = dump.strands.iter().filter(|strand| strand.id == id).count();
+            assert_eq!(found, 1, "{dump}");
+        }
+    });
+}
+
 /// A worker answers between two turns, when none of its fibers runs.
 #[test]
 fn a_fiber_that_has_just_suspended_does_not_run() {
