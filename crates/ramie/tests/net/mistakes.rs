@@ -6,10 +6,14 @@
 use std::{
     fmt::Debug,
     fs,
+    net::{Ipv4Addr, SocketAddrV4},
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
+
+use rustix::net::{self as rnet, AddressFamily, SocketType};
 
 use crate::common::everywhere;
 
@@ -51,10 +55,11 @@ impl Drop for Folder {
 const HERE: (&str, u16) = ("127.0.0.1", 0);
 const SHORT: Duration = Duration::from_millis(5);
 
-/// A port where nobody listens: bound, so that nobody else comes to.
-fn closed_port() -> (std::net::UdpSocket, std::net::SocketAddr) {
-    let holder = std::net::UdpSocket::bind(HERE).unwrap();
-    let address = holder.local_addr().unwrap();
+/// A port of TCP where nobody listens: bound, so that nobody else comes to.
+fn closed_port() -> (OwnedFd, std::net::SocketAddr) {
+    let holder = rnet::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rnet::bind(&holder, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = rnet::getsockname(&holder).unwrap().try_into().unwrap();
     (holder, address)
 }
 
