@@ -70,6 +70,8 @@ mod connection;
 pub mod extract;
 mod failed;
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod h1;
 mod handler;
 #[cfg(feature = "http2")]

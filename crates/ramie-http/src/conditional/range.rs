@@ -95,6 +95,9 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

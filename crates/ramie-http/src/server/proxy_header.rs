@@ -132,6 +132,9 @@ fn client_in<const N: usize>(
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -18,6 +18,8 @@
 //! # assert_eq!(response.status(), 426);
 //! ```
 
+#[cfg(test)]
+mod fuzz;
 mod stream;
 mod upgrade;
 

@@ -207,4 +207,6 @@ fn shifted(found: PartFound, by: usize) -> PartFound {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -5,12 +5,12 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 
 /// A part, its head and its data, as they were found.
-type FoundParts = Vec<(Vec<u8>, Vec<u8>)>;
+pub(super) type FoundParts = Vec<(Vec<u8>, Vec<u8>)>;
 
-const HEAD_MOST: usize = 40;
+pub(super) const HEAD_MOST: usize = 40;
 
 /// Decodes a body that arrives in pieces of these sizes, again and again.
-fn decode(body: &[u8], pieces: &[usize]) -> Result<FoundParts, MultipartFault> {
+pub(super) fn decode(body: &[u8], pieces: &[usize]) -> Result<FoundParts, MultipartFault> {
     let mut decoder = MultipartDecoder::new("b", HEAD_MOST);
     let (mut parts, mut input): (FoundParts, Vec<u8>) = (Vec::new(), Vec::new());
     let (mut rest, mut sizes) = (body, pieces.iter().cycle());

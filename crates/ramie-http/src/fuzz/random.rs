@@ -1,10 +1,10 @@
 //! Random numbers that a seed repeats.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
@@ -17,20 +17,20 @@ impl Random {
     }
 
     /// A number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    pub(super) fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         self.next() as u8
     }
 
-    pub(super) fn choose<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn choose<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
     /// Cuts bytes into pieces of random lengths.
-    pub(super) fn pieces<'b>(&mut self, mut bytes: &'b [u8]) -> Vec<&'b [u8]> {
+    pub(crate) fn pieces<'b>(&mut self, mut bytes: &'b [u8]) -> Vec<&'b [u8]> {
         let longest = 1 + self.below(20);
         let mut pieces = Vec::new();
         while !bytes.is_empty() {
