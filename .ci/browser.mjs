@@ -6,8 +6,8 @@ import { resolve } from "node:path";
 
 // Starts the browser, with a profile in the folder `shots`. `problems` collects what a page must not
 // do: messages on the console, and requests that `isAllowed` refuses. `notice` gets other events.
-export async function openBrowser({ browser, shots, isAllowed, notice }) {
-  const chromium = spawn(browser, ["--headless", "--no-sandbox", "--disable-gpu",
+export async function openBrowser({ browser, shots, isAllowed, notice, flags = [] }) {
+  const chromium = spawn(browser, [...flags, "--headless", "--no-sandbox", "--disable-gpu",
     "--disable-dev-shm-usage", "--remote-debugging-pipe", "--no-first-run",
     "--disable-background-networking", "--user-data-dir=" + resolve(shots, "profile"), "about:blank"],
   { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
