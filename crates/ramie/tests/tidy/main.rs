@@ -51,7 +51,7 @@ fn files_under(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for folder in ["crates", "examples", "bench", "models", "mutants"] {
+    for folder in ["crates", "examples", "bench", "ecosystem", "models", "mutants"] {
         files_under(&root().join(folder), ".rs", &mut found);
     }
     let read = |path: PathBuf| {
