@@ -2,17 +2,27 @@
 
 use std::io::{Read, Write};
 
-use ramie::{cancel, net::TcpStream};
+use ramie::{
+    cancel,
+    net::{TcpStream, ToSocketAddrs},
+};
 use ureq::{
     Error,
-    unversioned::transport::{
-        Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport},
     },
 };
 
-/// Opens Ramie's streams: `Agent::with_parts(config, RamieConnector, DefaultResolver::default())`.
+/// Opens Ramie's streams: `Agent::with_parts(config, RamieConnector, RamieResolver)`.
 #[derive(Debug)]
 pub(super) struct RamieConnector;
+
+/// Looks names up without blocking the worker.
+#[derive(Debug)]
+pub(super) struct RamieResolver;
 
 /// A connection.
 pub(super) struct RamieTransport {
@@ -33,6 +43,24 @@ fn within<T>(timeout: NextTimeout, f: impl FnOnce() -> std::io::Result<T>) -> Re
         std::io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => error.into(),
     })
+}
+
+impl Resolver for RamieResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        _: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let name = uri.scheme().zip(uri.authority());
+        let name = name.and_then(|(scheme, at)| DefaultResolver::host_and_port(scheme, at));
+        let name = name.ok_or(Error::HostNotFound)?;
+        let mut addresses = self.empty();
+        let found = within(timeout, || name.as_str().to_socket_addrs())?;
+        // There is room for 16.
+        found.take(16).for_each(|address| addresses.push(address));
+        Ok(addresses)
+    }
 }
 
 impl Connector for RamieConnector {
