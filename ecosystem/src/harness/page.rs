@@ -10,9 +10,9 @@ const HEAD: &str = "\
 # Crates on fibers
 
 `ecosystem/` tries each of these crates on fibers of *one* worker, beside a fiber that ticks every
-millisecond. Unless the page says that a crate blocks the worker, the worker was never kept for more
-than 20 ms, so other fibers would have run meanwhile. This page is made by that program from what it
-has tried (`.ci/ecosystem`), so do not edit it.
+millisecond. No crate kept the worker for more than 20 ms, except those in the list that block it,
+so other fibers could run meanwhile. The program generates this page from its results
+(`.ci/ecosystem`), so do not edit it.
 
 How a crate works on fibers:
 

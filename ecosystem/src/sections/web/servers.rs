@@ -35,7 +35,7 @@ pub(super) const SECTIONS: [Section; 4] = [
     Section {
         kind: Kind::Web,
         way: Way::Futures,
-        against: "a socket, hyper's client",
+        against: "hyper's client",
         note: "A `Router` is a service for hyper, by `TowerToHyperService`. Without axum's feature \
                `tokio`, which has `axum::serve`, no runtime of tokio is needed, and handlers may \
                wait by plain calls.",

@@ -14,7 +14,7 @@ pub(super) const SECTION: Section = Section {
     kind: Kind::Web,
     against: "itself",
     note: "`accept` and `client` take Ramie's stream; `connect` opens std's, so connect yourself. \
-           `ramie_http::websocket` has it built in, with Autobahn's cases and Chromium as clients.",
+           `ramie_http::websocket` has it built in.",
     ..Section::new("tungstenite", "web/websocket.rs", tungstenite)
 };
 
