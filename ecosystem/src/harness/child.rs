@@ -17,6 +17,8 @@ use super::{Section, Way, stack, ticker};
 pub(crate) const CHILD: &str = "--child";
 /// What the line with the stack begins with.
 pub(super) const STACK: &str = "stack used: ";
+/// That of a fiber by default, whatever the environment says.
+const STACK_SIZE: usize = 256 << 10;
 /// How long a fiber may keep the worker.
 const LIMIT: Duration = Duration::from_millis(20);
 
@@ -36,7 +38,7 @@ pub(crate) fn try_here(section: &Section) -> ExitCode {
         let ticker = ticker.spawn_local(move || ticker::tick(&told)).expect("a fiber");
         let body = fiber::Builder::new().name(section.name.to_owned());
         let run = section.run;
-        let body = body.stack_size(section.stack_size).spawn_local(move || {
+        let body = body.stack_size(STACK_SIZE).spawn_local(move || {
             let tried = run();
             stack::note();
             tried
@@ -59,8 +61,8 @@ pub(crate) fn try_here(section: &Section) -> ExitCode {
     let is_blocked = ticks.longest > LIMIT;
     if is_blocked {
         println!("the worker was blocked for {:?}, {} ticks", ticks.longest, ticks.count);
-        stalls.iter().for_each(|stall| println!("{stall}"));
     }
+    stalls.iter().for_each(|stall| println!("{stall}"));
     let must_block = matches!(section.way, Way::Blocks);
     if must_block && !is_blocked {
         println!("the crate does not block the worker, so its way is wrong");

@@ -85,8 +85,6 @@ pub(crate) struct Section {
     pub(crate) file: &'static str,
     /// The variables that `ecosystem/servers` sets for the servers that it needs.
     pub(crate) needs: &'static [&'static str],
-    /// The size of the fiber's stack.
-    pub(crate) stack_size: usize,
     /// Runs on a fiber.
     pub(crate) run: fn() -> Tried,
     /// A section that must fail, which proves that the harness notices.
@@ -104,7 +102,6 @@ impl Section {
             note: "",
             file,
             needs: &[],
-            stack_size: 256 << 10,
             run,
             is_canary: false,
         }
