@@ -90,6 +90,15 @@ pub(crate) trait Backend {
 
     fn drain(&mut self);
 
+    fn pollable(&mut self) -> io::Result<OwnedFd>;
+
+    fn turn_to_poll(&mut self) -> io::Result<bool>;
+
+    /// How long a wait elsewhere may last although no event arrives.
+    fn poll_limit(&self) -> Option<Duration> {
+        None
+    }
+
     fn remote(&self) -> RemoteHandle {
         RemoteHandle(None)
     }

@@ -59,5 +59,8 @@ pub use prefork::prefork;
 pub use ramie_coro::{self as coro, effect};
 pub use ramie_driver::Submitter;
 pub use ramie_macros::{main, test};
-pub use runtime::{AbandonedFibers, Builder, Driver, Runtime, Strands, run};
+pub use runtime::{
+    AbandonedFibers, BackgroundRuntime, Builder, Driver, GuestRuntime, Handle, Runtime,
+    RuntimeEnded, Strands, Turned, run,
+};
 pub use stall::{LockHolders, Reaction, Stall, StallCause};

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::{Backend, Submitted, Wait};
 use crate::buffer::Pool;
@@ -65,6 +66,7 @@ impl Backend for AnyBackend {
         fn waker(&self) -> Waker;
         fn remote(&self) -> RemoteHandle;
         fn has_surplus(&self) -> bool;
+        fn poll_limit(&self) -> Option<Duration>;
         fn is_known_to_wait(&self, fd: RawFd, file: &FixedFile) -> bool;
     }
 
@@ -78,6 +80,8 @@ impl Backend for AnyBackend {
         fn pop_complete(&mut self) -> Option<NonNull<OpFrame>>;
         fn wake(&mut self, target: &Waker);
         fn drain(&mut self);
+        fn pollable(&mut self) -> io::Result<OwnedFd>;
+        fn turn_to_poll(&mut self) -> io::Result<bool>;
         fn note_thread_goes_on(&mut self);
         fn start_multishot(
             &mut self, op: MultishotOp, inbox: &Arc<MultishotInbox>

@@ -4,6 +4,7 @@
 mod any_backend;
 mod files;
 mod multishot;
+mod pollable;
 mod receive;
 
 use std::io;

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
 use crate::backend::{Backend, Submitted, Wait};
@@ -65,6 +66,14 @@ impl<B: Backend> Backend for Faulty<B> {
     }
 
     fn turn(&mut self, _wait: Wait) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    fn pollable(&mut self) -> io::Result<OwnedFd> {
+        match self.0 {}
+    }
+
+    fn turn_to_poll(&mut self) -> io::Result<bool> {
         match self.0 {}
     }
 

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use rustix::io::Errno;
@@ -261,6 +262,21 @@ impl<B: Backend> Backend for Faulty<B> {
         }
         self.inner.drain();
         self.collect();
+    }
+
+    fn pollable(&mut self) -> io::Result<OwnedFd> {
+        self.inner.pollable()
+    }
+
+    fn turn_to_poll(&mut self) -> io::Result<bool> {
+        self.turn(Wait::Never)?;
+        let is_settled = self.inner.turn_to_poll()?;
+        self.collect();
+        Ok(is_settled && self.held.is_empty() && self.completed.is_empty())
+    }
+
+    fn poll_limit(&self) -> Option<Duration> {
+        self.inner.poll_limit()
     }
 
     fn close_later(&mut self, fd: OwnedFd) {

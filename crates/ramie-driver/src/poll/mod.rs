@@ -21,7 +21,7 @@ mod slots;
 mod vain;
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -254,6 +254,19 @@ impl Backend for Poll {
             self.arm_rested();
         }
         waited
+    }
+
+    fn pollable(&mut self) -> io::Result<OwnedFd> {
+        self.descriptors.set.duplicate()
+    }
+
+    fn turn_to_poll(&mut self) -> io::Result<bool> {
+        self.turn(Wait::Never)?;
+        Ok(self.completed.is_empty())
+    }
+
+    fn poll_limit(&self) -> Option<Duration> {
+        self.descriptors.resting.limit()
     }
 
     fn pop_complete(&mut self) -> Option<NonNull<OpFrame>> {

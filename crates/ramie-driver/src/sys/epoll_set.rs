@@ -71,6 +71,11 @@ impl EpollSet {
         }
     }
 
+    /// Returns a duplicate of the descriptor, which is readable while an event waits to be taken.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.epoll.try_clone()
+    }
+
     /// Ends the present wait, or else the next one.
     pub(crate) fn notify(&self) {
         sys::eventfd_signal(&self.notifier);

@@ -6,6 +6,7 @@
 
 pub(crate) mod abi;
 mod addr;
+mod affinity;
 mod clock;
 mod control;
 mod copy;
@@ -15,6 +16,7 @@ mod file;
 pub mod fork;
 mod handed_out;
 mod limits;
+mod loop_set;
 mod memory;
 mod notify;
 mod own_memory;
@@ -29,13 +31,15 @@ mod threads;
 mod unix;
 
 pub use addr::SockAddrStorage;
+pub use affinity::CpuMask;
 pub use clock::{coarse_ms, monotonic_ns, ticks, ticks_are_fast};
 pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC};
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub(crate) use epoll_set::{EpollSet, key as epoll_key};
 pub use fd::{
-    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, inode,
-    is_nonblocking, is_pipe, is_shut_down_for_reading, pipe, poll_now, set_nonblocking,
+    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_clear, eventfd_signal,
+    eventfd_take, inode, is_nonblocking, is_pipe, is_shut_down_for_reading, nonblocking_eventfd,
+    pipe, poll_now, set_nonblocking,
 };
 pub use file::{
     FileKind, file_kind, look_up_cached, open_cached, position, read_now, read_vectored,
@@ -49,6 +53,7 @@ pub use limits::{
     Limit, available_cpus, kernel_release, memlock_limit, nofile_limit, raise_nofile_limit,
     read_small, seccomp_mode, sysctl,
 };
+pub use loop_set::LoopSet;
 pub use memory::{map_anonymous, populate, prefetch, prefetch_value};
 pub(crate) use memory::{map_pages, unmap_pages};
 pub use notify::{

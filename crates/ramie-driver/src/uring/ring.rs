@@ -132,6 +132,14 @@ impl Ring {
         self.queue.has_completions() || self.reaper.has_notes() || self.queue.needs_enter()
     }
 
+    /// Whether a turn would find nothing to do before the next completion arrives.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let Ring { queue, reaper, .. } = self;
+        let is_handed_over = queue.submitter_thread.is_some() || !queue.kernel_has_work();
+        let is_read = !queue.has_completions() && !queue.has_overflowed();
+        is_handed_over && is_read && reaper.is_idle() && reaper.wakes.is_armed()
+    }
+
     pub(super) fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.reap();
         self.push_noted();

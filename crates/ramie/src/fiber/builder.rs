@@ -8,7 +8,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 use super::{JoinHandle, Scope, ScopedJoinHandle, join::RawHandle};
 use crate::core::{
     strand::{self, ScopeData, SpawnOptions, StrandHeader, end_unstarted, run_thread_to_end},
-    worker::{self, Worker},
+    worker::{self, CountedThread, Worker},
 };
 
 // Same name as `ramie::Builder`: the twin of `std::thread::Builder`.
@@ -24,8 +24,8 @@ use crate::core::{
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until one of its spawn methods is called"]
 pub struct Builder {
-    options: SpawnOptions,
-    place: Place,
+    pub(super) options: SpawnOptions,
+    pub(super) place: Place,
     not_public: PhantomData<()>,
 }
 
@@ -65,7 +65,7 @@ enum Placement {
 }
 
 /// A closure, with its borrows, that was lent to a run queue.
-enum Closure {}
+pub(super) enum Closure {}
 
 impl Lent for Closure {
     const WHAT: &'static str = "it queued a closure";
@@ -299,12 +299,7 @@ impl Builder {
     where
         F: FnOnce() -> T,
     {
-        if self.options.stack_size != 0 {
-            ramie_coro::StackSize::new(self.options.stack_size)?;
-        }
-        if let Some(name) = &self.options.name {
-            check_name(name);
-        }
+        self.check()?;
         {
             let worker = worker::current();
             let find_place = |asked| {
@@ -340,6 +335,18 @@ impl Builder {
         }
     }
 
+    /// Checks the options.
+    #[inline]
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.options.stack_size != 0 {
+            ramie_coro::StackSize::new(self.options.stack_size)?;
+        }
+        if let Some(name) = &self.options.name {
+            check_name(name);
+        }
+        Ok(())
+    }
+
     #[cold]
     fn start_thread(
         self,
@@ -347,6 +354,15 @@ impl Builder {
         header: &'static StrandHeader,
         scope: *const ScopeData,
     ) -> io::Result<RawHandle> {
+        let builder = self.thread_builder();
+        header.attributes.install(scope, self.options);
+        // If the thread cannot be made, this is dropped with the closure.
+        let counted = worker.thread_strands.as_ref().map(|threads| threads.add(header));
+        start_counted_thread(builder, worker, header, counted)
+    }
+
+    /// Describes the thread of a strand with these options.
+    pub(super) fn thread_builder(&self) -> thread::Builder {
         let mut builder = thread::Builder::new();
         if let Some(name) = &self.options.name {
             builder = builder.name(name.clone());
@@ -354,24 +370,32 @@ impl Builder {
         if self.options.stack_size != 0 {
             builder = builder.stack_size(self.options.stack_size);
         }
-        header.attributes.install(scope, self.options);
-        worker::note_spawn(worker, header);
-        let handle = RawHandle::new(header);
-        // If the thread cannot be made, this is dropped with the closure.
-        let counted = worker.thread_strands.as_ref().map(|threads| threads.add(header));
-        let started = builder.spawn(move || {
-            worker::on_thread_strand(header, counted.as_ref(), |worker| {
-                run_thread_to_end(worker, header)
-            })
-        });
-        match started {
-            Ok(_) => Ok(handle),
-            Err(error) => {
-                header.attributes.forget_scope();
-                // SAFETY: the thread that would have started it was not made.
-                unsafe { end_unstarted(worker, header, Box::new("no thread")) };
-                Err(error)
-            }
+        builder
+    }
+}
+
+/// Starts the thread of a strand whose attributes are installed; `counted` is its entry in its
+/// runtime.
+pub(super) fn start_counted_thread(
+    builder: thread::Builder,
+    worker: &Worker,
+    header: &'static StrandHeader,
+    counted: Option<CountedThread>,
+) -> io::Result<RawHandle> {
+    worker::note_spawn(worker, header);
+    let handle = RawHandle::new(header);
+    let started = builder.spawn(move || {
+        worker::on_thread_strand(header, counted.as_ref(), |worker| {
+            run_thread_to_end(worker, header)
+        })
+    });
+    match started {
+        Ok(_) => Ok(handle),
+        Err(error) => {
+            header.attributes.forget_scope();
+            // SAFETY: the thread that would have started it was not made.
+            unsafe { end_unstarted(worker, header, Box::new("no thread")) };
+            Err(error)
         }
     }
 }

@@ -28,6 +28,7 @@ mod builder;
 mod handle;
 mod join;
 mod local_macro;
+mod outside;
 mod places;
 mod scope;
 

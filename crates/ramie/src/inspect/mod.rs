@@ -84,7 +84,7 @@ pub use self::dump::{
     WaitTarget, WorkerDump, WorkerStatus,
 };
 pub(crate) use self::{
-    option::{InspectChoices, InspectOptions},
+    option::{InspectChoices, InspectOptions, Inspected},
     stalls::{StallRecord, note_end_of_stall, note_stall},
 };
 pub use self::{

@@ -62,6 +62,24 @@ pub struct Metrics {
     pub stacks: StackStats,
 }
 
+/// Figures of a runtime, as any thread may read them; made by
+/// [`Handle::metrics`](crate::Handle::metrics).
+///
+/// The numbers are read one after another while the workers go on, so they belong to no single
+/// moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct RuntimeMetrics {
+    /// The strands that were spawned since it began, by its own strands and through handles.
+    pub spawned: u64,
+    /// The strands that have ended.
+    pub ended: u64,
+    /// The strands that have started and not ended, which are the fibers with a stack.
+    pub started: usize,
+    /// Its workers, in the order of their indices.
+    pub workers: Vec<WorkerLevels>,
+}
+
 impl Metrics {
     /// Returns how many strands have not ended, whether or not they have started.
     #[must_use]

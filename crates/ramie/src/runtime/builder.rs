@@ -1,10 +1,14 @@
 //! The options of a runtime, their defaults and ranges.
 
-use std::{env, fmt, io, num::NonZero, sync::Arc, time::Duration};
+use std::{fmt, io, num::NonZero, sync::Arc, time::Duration};
 
 use ramie_driver::{Choice, Submitter};
 
-use super::Runtime;
+use super::{
+    Driver, Runtime, Strands,
+    hooks::Hooks,
+    options::{AbandonedFibers, in_range, strands_from_env},
+};
 use crate::{
     core::{
         time::{Clock, ManualClock},
@@ -19,51 +23,6 @@ use crate::{
 
 /// The most workers a runtime may have.
 const MAX_WORKERS: usize = 1024;
-
-// Same name as `ramie_driver::Driver`: the option that selects it.
-/// Selects the kernel interface that a runtime's I/O uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Driver {
-    /// io_uring if a trial shows that it works here, otherwise readiness polling.
-    #[default]
-    Auto,
-    /// io_uring, or an error.
-    Uring,
-    /// Readiness polling (epoll).
-    Poll,
-}
-
-/// The kind of a program's strands: `fiber::spawn`, `fiber::scope` and `run` run their closures on
-/// strands of this kind. The same program has the same meaning on either kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Strands {
-    /// Fibers, on as many workers as the runtime has: one, or several (a hybrid).
-    #[default]
-    Fibers,
-    /// OS threads: each spawn makes a thread. `spawn_local` still makes a fiber, which runs while
-    /// its thread waits, because the closure cannot move to another thread.
-    Threads,
-}
-
-/// Describes the fibers that had not ended when the grace period was over.
-#[derive(Debug, Clone)]
-pub struct AbandonedFibers {
-    pub(super) lines: Vec<String>,
-}
-
-impl AbandonedFibers {
-    /// Returns the number of these fibers.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Describes each fiber: its name, its wait with the object and the place in the source, and
-    /// the closure that it ran. A thread is described by its name only.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().map(String::as_str)
-    }
-}
 
 /// Makes the run-queue policy of one worker.
 pub(super) type MakePolicy = Arc<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
@@ -84,6 +43,7 @@ pub(super) struct Config {
     pub(super) policy: Option<MakePolicy>,
     pub(super) on_abandoned: Option<OnAbandoned>,
     pub(super) watch: stall::Settings,
+    pub(super) hooks: Hooks,
     /// Whether other processes may ask for dumps.
     pub(super) inspect: InspectOptions,
 }
@@ -115,6 +75,7 @@ impl fmt::Debug for Config {
 /// | `blocking_threads` | 512 | 1 to 16,384 |
 /// | `thread_name` | `ramie-worker` | no NUL bytes |
 /// | `grace` | for ever | |
+/// | `pin_workers`, `blocking_affinity` | the CPUs this process may use | some of these |
 /// | `stall_limit` | 25 ms, or `RAMIE_STALL_MS` (ms; 0: no reports) | 1 ms to 1 hour |
 /// | `inspect` | off, or `RAMIE_INSPECT` (1: on, 0: off) | |
 /// | `dump_on_quit` | off | |
@@ -139,6 +100,7 @@ pub struct Builder {
     on_abandoned: Option<OnAbandoned>,
     watch: WatchOptions,
     inspect: InspectChoices,
+    pub(super) hooks: Hooks,
 }
 
 /// The options of the watchdog.
@@ -461,6 +423,7 @@ impl Builder {
             on_abandoned: self.on_abandoned,
             inspect: self.inspect.check()?,
             watch: self.watch.check()?,
+            hooks: self.hooks.check()?,
         };
         if driver == Choice::Uring {
             // The kernel may refuse a ring, and only this function can report that as an error.
@@ -478,23 +441,5 @@ impl fmt::Debug for Builder {
             .field("stack_size", &self.stack_size)
             .field("driver", &self.driver)
             .finish_non_exhaustive()
-    }
-}
-
-fn in_range(name: &str, value: usize, least: usize, most: usize) -> io::Result<usize> {
-    if (least..=most).contains(&value) {
-        return Ok(value);
-    }
-    Err(invalid(format!("{name} is {value}, but must be between {least} and {most}")))
-}
-
-fn strands_from_env() -> io::Result<Option<Strands>> {
-    const VARIABLE: &str = "RAMIE_STRANDS";
-    let Some(value) = env::var_os(VARIABLE) else { return Ok(None) };
-    match value.to_string_lossy().trim() {
-        "" => Ok(None),
-        "fibers" => Ok(Some(Strands::Fibers)),
-        "threads" => Ok(Some(Strands::Threads)),
-        _ => Err(invalid(ramie_driver::invalid_value(VARIABLE, &value, "fibers or threads"))),
     }
 }

@@ -1,12 +1,24 @@
-//! Runtimes: how they are configured, how `run` begins and ends.
+//! Runtimes: how they are configured, how `run` begins and ends, and the other ways to use one: in
+//! the background, through handles, or driven by another program's loop.
 
+mod background;
 mod builder;
+mod guest;
+mod handle;
+mod hooks;
+mod options;
 mod start;
 mod threads;
 #[cfg(test)]
 mod view_tests;
+mod workforce;
 
-pub use builder::{AbandonedFibers, Builder, Driver, Strands};
+pub use crate::core::worker::RuntimeEnded;
+pub use background::BackgroundRuntime;
+pub use builder::Builder;
+pub use guest::{GuestRuntime, Turned};
+pub use handle::Handle;
+pub use options::{AbandonedFibers, Driver, Strands};
 
 use builder::Config;
 
@@ -55,6 +67,10 @@ where
 }
 
 /// A checked configuration, with which closures can be run; made by [`Runtime::builder`].
+///
+/// - [`run`](Self::run) runs a closure here, and returns when all fibers have ended;
+/// - [`start`](Self::start) starts workers in the background, for other threads;
+/// - [`start_guest`](Self::start_guest) makes a worker that another loop of this thread drives.
 ///
 /// Several runtimes may run in one process, each on threads of its own.
 #[derive(Debug)]

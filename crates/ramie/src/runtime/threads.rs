@@ -1,22 +1,28 @@
-//! `run` where strands are OS threads.
+//! Runtimes whose strands are OS threads.
 //!
 //! The closure runs on the calling thread itself, and each strand that it spawns is an OS thread.
 //! Each thread has a small worker of its own, as threads outside `run` have. The worker ends the
 //! waits of its thread, and it runs the fibers of `spawn_local`, because their closures cannot move
 //! to another thread.
+//!
+//! A runtime in the background has a thread that only waits: for the shutdown, then for the others.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ramie_driver::sys::HandedOut;
 
 use super::{
+    AbandonedFibers,
     builder::Config,
-    start::{Fibers, report},
+    workforce::{Fibers, report},
 };
 use crate::core::{
     strand::SpawnOptions,
     time::Deadline,
-    worker::{Installed, ThreadStrands, Unended, Worker},
+    worker::{AbandonedFiber, Installed, ThreadStrands, Unended, Worker},
 };
 
 pub(super) fn run<F, T>(config: &Config, f: F) -> T
@@ -39,6 +45,7 @@ where
         // A `no_switch` region that `f` has left open ends here, as at the end of a fiber.
         worker.running.leave_no_switch();
         worker.root.end_locals(&worker);
+        threads.entrance.close();
         let start = Instant::now();
         let mut is_silent = config.grace.is_none();
         if is_silent {
@@ -59,8 +66,32 @@ where
     };
     worker.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     drop(worker);
-    report(config, abandoned);
+    report(config, &end(&threads, &abandoned));
     outcome.unwrap_or_else(|raised| raised.raise())
+}
+
+/// Serves handles until the shutdown, on a thread of its own. Returns what was abandoned.
+pub(super) fn serve(
+    config: &Config,
+    report_start: impl FnOnce(Arc<ThreadStrands>),
+) -> AbandonedFibers {
+    let threads = ThreadStrands::new(config.driver, config.clock.clone(), config.stack_size);
+    let worker = threads.make_worker();
+    name_main(&worker);
+    let abandoned = {
+        let _installed = Installed::new(&worker);
+        report_start(Arc::clone(&threads));
+        let grace = threads.wait_for_shutdown();
+        threads.wait(deadline_after(grace), grace.is_none())
+    };
+    drop(worker);
+    end(&threads, &abandoned)
+}
+
+fn end(threads: &ThreadStrands, abandoned: &[AbandonedFiber]) -> AbandonedFibers {
+    let abandoned = AbandonedFibers::of(abandoned);
+    threads.entrance.end(Arc::clone(&abandoned.lines));
+    abandoned
 }
 
 fn deadline_after(grace: Option<Duration>) -> Deadline {

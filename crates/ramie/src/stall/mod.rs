@@ -51,4 +51,4 @@ mod watchdog;
 pub(crate) use limit::limit;
 pub use reaction::Reaction;
 pub use report::{LockHolders, Stall, StallCause};
-pub(crate) use watchdog::{Settings, Watchdog, Watching};
+pub(crate) use watchdog::{Settings, Watchdog, WatchedLoop, Watching};

@@ -151,17 +151,23 @@ impl Watching {
     /// Runs `f`, the loop of this thread's worker, while the watchdog looks at it.
     #[allow(unsafe_code)]
     pub(crate) fn while_watched(&self, worker: &Worker, f: impl FnOnce()) {
-        struct Unwatch<'a>(&'a State, usize);
-        impl Drop for Unwatch<'_> {
-            fn drop(&mut self) {
-                self.0.entries().retain(|entry| entry.index != self.1);
-            }
-        }
-        let Some(state) = &self.0 else { return f() };
-        let Some(member) = &worker.membership else { return f() };
-        // SAFETY: the entry with the view is removed when `leave` is dropped, before this returns.
-        let Some(view) = (unsafe { WorkerView::new(worker) }) else { return f() };
-        let leave = Unwatch(state, member.index);
+        // SAFETY: the value is dropped before this returns.
+        let watched = unsafe { self.watch(worker) };
+        f();
+        drop(watched);
+    }
+
+    /// Lets the watchdog look at this thread's worker until the value is dropped; none without a
+    /// watchdog.
+    ///
+    /// # Safety
+    /// The worker does not move, and outlives the value. If that is forgotten, the worker is, too.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn watch(&self, worker: &Worker) -> Option<WatchedLoop> {
+        let (state, member) = (self.0.as_ref()?, worker.membership.as_ref()?);
+        // SAFETY: the caller's promise; the entry with the view is removed when the value is
+        // dropped.
+        let view = unsafe { WorkerView::new(worker) }?;
         state.entries().push(WatchedWorker {
             index: member.index,
             thread: thread_id(),
@@ -170,8 +176,19 @@ impl Watching {
             reported: String::new(),
         });
         state.rest.wake();
-        f();
-        drop(leave);
+        Some(WatchedLoop { state: Arc::clone(state), index: member.index })
+    }
+}
+
+/// A worker at which the watchdog looks, until this is dropped.
+pub(crate) struct WatchedLoop {
+    state: Arc<State>,
+    index: usize,
+}
+
+impl Drop for WatchedLoop {
+    fn drop(&mut self) {
+        self.state.entries().retain(|entry| entry.index != self.index);
     }
 }
 

@@ -34,6 +34,11 @@ impl Raised {
         Raised { why, payload: Some(payload) }
     }
 
+    /// The reason.
+    pub(crate) fn why(&self) -> NoValue {
+        self.why
+    }
+
     /// Takes the payload, to give it to the program.
     #[cold]
     pub(crate) fn into_payload(mut self) -> Box<dyn Any + Send> {

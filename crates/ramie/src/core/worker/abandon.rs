@@ -124,10 +124,12 @@ impl Abandonment<'_> {
         worker.drain_inbox();
         // A destructor of a closure that never started may not wait: nobody would end its wait.
         let _no_switch = super::NoSwitch::new(worker);
-        let member = worker.membership.as_ref();
+        let pop_shared = || {
+            let member = worker.membership.as_ref()?;
+            member.pop().or_else(|| member.workers.pop_outside()).map(Next::Fresh)
+        };
         loop {
-            let shared = || member.and_then(|member| member.pop()).map(Next::Fresh);
-            match worker.scheduler.ready.pop().or_else(shared) {
+            match worker.scheduler.ready.pop().or_else(pop_shared) {
                 Some(Next::Fresh(header)) => {
                     self.report.push(describe(header));
                     // SAFETY: taken off the queue of fresh closures: nobody else starts it.

@@ -13,10 +13,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::{ThreadStrands, Worker, Workers};
+use super::{RuntimeRef, Worker};
 use crate::core::{
     cancel::CancelHandle,
     primitive::{AtomicUsize, Ordering},
@@ -56,24 +56,9 @@ impl Daemons {
     }
 }
 
-/// The runtime of a daemon.
-enum DaemonRuntime {
-    Workers(Arc<Workers>),
-    ThreadStrands(Arc<ThreadStrands>),
-}
-
-impl DaemonRuntime {
-    fn daemons(&self) -> &Daemons {
-        match self {
-            DaemonRuntime::Workers(workers) => &workers.daemons,
-            DaemonRuntime::ThreadStrands(threads) => &threads.daemons,
-        }
-    }
-}
-
 /// Makes a strand a daemon until dropped.
 pub(crate) struct Enrolled {
-    runtime: DaemonRuntime,
+    runtime: RuntimeRef,
     strand: FiberId,
     /// The scope in which the strand was a daemon before; the strand is counted once.
     outer: Option<CancelHandle>,
@@ -83,11 +68,7 @@ impl Enrolled {
     /// Makes the current strand of `worker` a daemon. Returns `None` outside a runtime, because
     /// nothing waits for strands there.
     pub(crate) fn new(worker: &Worker, scope: CancelHandle) -> Option<Enrolled> {
-        let runtime = match (worker.workers(), &worker.thread_strands) {
-            (Some(workers), _) => DaemonRuntime::Workers(Arc::clone(workers)),
-            (None, Some(threads)) => DaemonRuntime::ThreadStrands(Arc::clone(threads)),
-            (None, None) => return None,
-        };
+        let runtime = RuntimeRef::of(worker)?;
         let strand = worker.current_header().id();
         let daemons = runtime.daemons();
         let outer = daemons.scopes().insert(strand, scope);
@@ -95,7 +76,7 @@ impl Enrolled {
             // Release: pairs with `count`.
             daemons.count.fetch_add(1, Ordering::Release);
         }
-        if let DaemonRuntime::ThreadStrands(threads) = &runtime {
+        if let RuntimeRef::ThreadStrands(threads) = &runtime {
             threads.end_daemons_if_alone();
         }
         Some(Enrolled { runtime, strand, outer })
@@ -107,7 +88,7 @@ impl Drop for Enrolled {
         let daemons = self.runtime.daemons();
         if let Some(outer) = self.outer.take() {
             daemons.scopes().insert(self.strand, outer);
-            if let DaemonRuntime::ThreadStrands(threads) = &self.runtime {
+            if let RuntimeRef::ThreadStrands(threads) = &self.runtime {
                 // If only daemons were left, only the inner scope of this one was cancelled.
                 threads.end_daemons_if_alone();
             }

@@ -4,8 +4,13 @@
 //! nothing to run checks whether all strands have ended. Each worker counts the strands that it
 //! spawned and those that ended on it; both counts only grow. The check reads all `finished`
 //! first and all `spawned` afterwards. If the sums are equal, no strand was alive between the two
-//! reads, and without a live strand none can be spawned. If the sums differ by the number of
-//! daemons at that moment, only daemons were alive, and their waits are ended (daemons.rs).
+//! reads, and without a live strand none can be spawned: before `main_done` is set, the runtime's
+//! entrance is closed (entrance.rs), and all spawns from outside that it has admitted are counted
+//! (outside.rs). If the sums differ by the number of daemons at that moment, only daemons were
+//! alive, and their waits are ended (daemons.rs).
+//!
+//! A runtime in the background, or one that another program's loop drives, has no closure of `run`;
+//! its shutdown sets `main_done`. Of several shutdowns the earliest end of a grace period counts.
 //!
 //! *The race to fear*: two workers count their last strands at the same time, or one does while
 //! the other sets `main_done`; neither sees the other's write, and both sleep for ever. Each
@@ -42,10 +47,14 @@ impl RuntimeEnd {
         }
     }
 
+    /// Begins the grace period, or ends it earlier.
     fn begin_grace(&self, grace: Duration) {
         let grace = u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX);
         let end = ramie_driver::sys::monotonic_ns().saturating_add(grace).max(1);
-        self.grace_end_ns.store(end, Ordering::Relaxed);
+        let earliest = |now: u64| (now == 0 || end < now).then_some(end);
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        // It fails if the period that has begun ends earlier.
+        let _ = self.grace_end_ns.fetch_update(set, read, earliest);
     }
 
     /// The rest of the grace period; `None` before it begins.
@@ -67,9 +76,17 @@ impl Workers {
     /// The closure given to `run` has returned. From now on the runtime ends when no strand is
     /// alive, or at the end of the grace period.
     pub(crate) fn main_done(&self) {
-        match self.ending.grace {
+        self.close(self.ending.grace);
+    }
+
+    /// Closes the entrance. From now on the runtime ends when no strand is alive, or at the end of
+    /// the grace period.
+    pub(crate) fn close(&self, grace: Option<Duration>) {
+        let is_first = self.entrance.close();
+        match grace {
             Some(grace) => self.ending.begin_grace(grace),
-            None => self.lingering.begin(self.len()),
+            None if is_first => self.lingering.begin(self.len()),
+            None => {}
         }
         self.ending.main_done.store(true, Ordering::SeqCst);
         self.wake_all();
@@ -78,6 +95,12 @@ impl Workers {
     /// Whether the grace period is over, so that the runtime ends although strands are alive.
     pub(crate) fn is_grace_over(&self) -> bool {
         self.ending.grace_left() == Some(Duration::ZERO)
+    }
+
+    /// Whether a worker that is about to rest has to look again: the runtime has ended, or a closure
+    /// from outside waits.
+    pub(super) fn has_news(&self) -> bool {
+        self.ending.is_finished() || !self.outside.is_empty()
     }
 
     /// Ends the runtime before it has begun.
@@ -119,7 +142,7 @@ impl Workers {
         // Acquire, in this order: the module's doc says why.
         let finished = sum(|shared| shared.finished.load(Ordering::Acquire));
         let daemons = self.daemons.count() as u64;
-        let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire));
+        let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire)) + self.outside.spawned();
         // A worker whose loop has ended may be gone, and a later runtime may have restarted its
         // counts. That is no matter, because then this runtime has ended, but no overflow either.
         match spawned.wrapping_sub(finished) {

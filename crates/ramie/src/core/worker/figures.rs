@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ramie_driver::sys::thread_cpu_ns;
 
 use super::{
-    Shared, Worker,
+    Admission, Shared, Worker, Workers,
+    outside::spawned_outside_of_all,
     survey::{INBOXES, SurveyInbox, lock},
 };
 use crate::core::figures::Recorded;
@@ -59,8 +60,31 @@ pub(crate) fn tally(worker: &Worker) -> (u64, u64, usize) {
     // Acquire, in this order, because a strand that has ended was spawned before.
     let acquire = crate::core::primitive::Ordering::Acquire;
     let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
-    let spawned = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
-    (ended, spawned, all.iter().map(|shared| shared.live()).sum())
+    let spawned: u64 = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
+    let outside = worker.workers().map_or(0, |workers| workers.spawned_outside());
+    (ended, spawned + outside, all.iter().map(|shared| shared.live()).sum())
+}
+
+/// The same numbers of a runtime, and the levels of its workers. Its entrance is open, so its
+/// workers are there.
+pub(crate) fn levels_of(
+    workers: &Workers,
+    _admission: &Admission<'_>,
+) -> ((u64, u64, usize), Vec<WorkerLevels>) {
+    let all: Vec<_> = workers.shared().collect();
+    let acquire = crate::core::primitive::Ordering::Acquire;
+    // Acquire, in this order, as in `tally`.
+    let ended = all.iter().map(|shared| shared.finished.load(acquire)).sum();
+    let spawned: u64 = all.iter().map(|shared| shared.spawned.load(acquire)).sum();
+    let spawned = spawned + workers.spawned_outside();
+    let is_member = |inbox: &Arc<SurveyInbox>| {
+        all.iter().any(|shared| std::ptr::eq(*shared, inbox.shared)) && inbox.index.is_some()
+    };
+    let inboxes: Vec<_> =
+        lock(&INBOXES).iter().filter(|inbox| is_member(inbox)).map(Arc::clone).collect();
+    let mut levels: Vec<_> = inboxes.iter().filter_map(levels).collect();
+    levels.sort_by_key(|worker| worker.index);
+    ((ended, spawned, all.iter().map(|shared| shared.live()).sum()), levels)
 }
 
 /// One worker, as any thread may see it: its levels at its last poll.
@@ -86,17 +110,20 @@ pub struct WorkerLevels {
 
 /// The sums of all workers of this process since it began, and the levels of those of its runtimes.
 pub(crate) fn recorded() -> (Recorded, Vec<WorkerLevels>) {
-    let levels = |inbox: &Arc<SurveyInbox>| {
-        let shared = inbox.shared;
-        Some(WorkerLevels {
-            index: inbox.index?,
-            thread_name: inbox.thread_name.clone(),
-            thread_id: inbox.thread_id,
-            cpu_ns: thread_cpu_ns(inbox.thread_id),
-            fibers: shared.live(),
-            run_queue: shared.record.run_queue.get(),
-            timers: shared.record.timers.get(),
-        })
-    };
-    (Shared::sum_of_all(), lock(&INBOXES).iter().filter_map(levels).collect())
+    let mut sum = Shared::sum_of_all();
+    sum.spawned += spawned_outside_of_all();
+    (sum, lock(&INBOXES).iter().filter_map(levels).collect())
+}
+
+fn levels(inbox: &Arc<SurveyInbox>) -> Option<WorkerLevels> {
+    let shared = inbox.shared;
+    Some(WorkerLevels {
+        index: inbox.index?,
+        thread_name: inbox.thread_name.clone(),
+        thread_id: inbox.thread_id,
+        cpu_ns: thread_cpu_ns(inbox.thread_id),
+        fibers: shared.live(),
+        run_queue: shared.record.run_queue.get(),
+        timers: shared.record.timers.get(),
+    })
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::core::{primitive::pause, trace::EventKind};
 
 /// How long a worker has to be idle before it gives surplus memory back.
-const QUIET: Duration = Duration::from_millis(50);
+pub(super) const QUIET: Duration = Duration::from_millis(50);
 
 /// Pauses between two looks at the clock.
 const SPIN: u32 = 2;
@@ -36,7 +36,11 @@ impl Worker {
         self.watched.end_fibers();
         self.membership.iter().for_each(|member| member.set_idle(true));
         let is_over = loop {
-            if let Some(is_over) = self.look_around(until) {
+            let looked = match until {
+                Until::TurnEnd => self.look_around_in_turn(),
+                Until::Root | Until::Finished => self.look_around(until),
+            };
+            if let Some(is_over) = looked {
                 break is_over;
             }
         };
@@ -44,6 +48,29 @@ impl Worker {
         sampling::begin_if_due(self, 1);
         self.watched.begin_fibers();
         is_over
+    }
+
+    /// Looks at everything that comes from outside the queues. Returns whether there is something
+    /// to run.
+    pub(super) fn look_outside(&self) -> bool {
+        self.running.read_clock();
+        self.running.recorder.look(&self.surveys);
+        lingering::answer_if_due(self);
+        survey::answer_if_asked(self);
+        deliver_log(self);
+        self.drain_inbox();
+        self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
+        self.has_ready()
+    }
+
+    /// Queues this worker's share of the closures from outside. Returns whether there was one.
+    pub(super) fn take_from_outside(&self) -> bool {
+        let taken = self.membership.as_ref().filter(|_| self.scheduler.has_peers);
+        let Some(header) = taken.and_then(Membership::take_from_outside) else { return false };
+        self.shared.record.woken_by_threads.add_one();
+        self.running.recorder.note_deed(EventKind::Received, header.id_bits());
+        self.scheduler.push_stolen(header);
+        true
     }
 
     /// Looks everywhere once, and sleeps if there is nothing to run. Returns whether the loop is
@@ -54,15 +81,11 @@ impl Worker {
             self.membership.iter().for_each(Membership::pass_search_on);
             Some(false)
         };
-        self.running.read_clock();
-        self.running.recorder.look(&self.surveys);
-        lingering::answer_if_due(self);
-        survey::answer_if_asked(self);
-        deliver_log(self);
-        self.drain_inbox();
-        self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
-        if self.has_ready() {
+        if self.look_outside() {
             return go_on();
+        }
+        if self.take_from_outside() {
+            return Some(false);
         }
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
         let left_for = match taken.unwrap_or(Taken::Nothing) {
@@ -139,17 +162,37 @@ impl Worker {
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
     }
 
-    fn sleep_in_kernel(&self, longest: Option<Duration>) {
+    /// How long the worker may sleep if nobody wakes it.
+    pub(super) fn sleep_bound(&self, longest: Option<Duration>) -> Option<Duration> {
         let next = self.timers.next_ns();
         let grace = self.workers().and_then(|workers| workers.ending.grace_left());
         let lingering = self.workers().and_then(|workers| workers.lingering.left());
-        let bounds = [self.clock.sleep_bound(next), grace, lingering, longest];
-        let bound = bounds.into_iter().flatten().min();
+        [self.clock.sleep_bound(next), grace, lingering, longest].into_iter().flatten().min()
+    }
+
+    /// Whether a long sleep gives memory back.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.stacks.has_surplus()
+            || self.scheduler.ready.has_surplus()
+            || self.io.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false)
+    }
+
+    /// Gives memory back, because the worker has slept long. That may take long, too; meanwhile
+    /// other work may come up.
+    pub(super) fn give_back_surplus(&self) {
+        let is_wanted = || {
+            self.io.poll(&self.scheduler, &self.running);
+            self.has_runnable() || self.shared.is_notified() || self.timers.are_due(&self.clock)
+        };
+        self.stacks.give_back_surplus(is_wanted);
+        self.scheduler.ready.give_back_surplus();
+        self.io.with_open_driver(Driver::give_back_surplus);
+    }
+
+    fn sleep_in_kernel(&self, longest: Option<Duration>) {
+        let bound = self.sleep_bound(longest);
         let ready = &self.scheduler.ready;
-        let has_surplus = self.stacks.has_surplus()
-            || ready.has_surplus()
-            || self.io.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false);
-        let is_quiet = has_surplus && bound.is_none_or(|bound| bound > QUIET);
+        let is_quiet = self.has_surplus() && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.clock.now_ns())) } else { (bound, None) };
         // The next poll comes after all switches from here on. If it came with the first op of a
@@ -163,14 +206,7 @@ impl Worker {
         let slept_through = ready.is_empty() && !self.shared.has_mail();
         let is_manual = self.clock.is_manual();
         if slept_through && (is_manual || self.clock.now_ns() - start >= QUIET.as_nanos() as u64) {
-            // Giving stacks back takes long; meanwhile other work may come up.
-            let is_wanted = || {
-                self.io.poll(&self.scheduler, &self.running);
-                self.has_runnable() || self.shared.is_notified() || self.timers.are_due(&self.clock)
-            };
-            self.stacks.give_back_surplus(is_wanted);
-            ready.give_back_surplus();
-            self.io.with_open_driver(Driver::give_back_surplus);
+            self.give_back_surplus();
         }
     }
 }

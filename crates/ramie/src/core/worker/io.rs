@@ -110,6 +110,16 @@ impl WorkerIo {
         }
     }
 
+    /// Makes a turn of the driver before the thread waits in another program's loop. Returns whether
+    /// it may: all ops are with the kernel, and the driver has nothing more to report.
+    pub(super) fn turn_to_poll(&self, scheduler: &Scheduler, running: &RunningStrand) -> bool {
+        let mut driver = self.driver.borrow_mut();
+        let Some(driver) = driver.as_mut() else { return true };
+        let is_settled = driver.turn_to_poll().unwrap_or_else(|error| fail(&error));
+        scheduler.wake_completed(driver, running);
+        is_settled
+    }
+
     /// Makes one turn of the driver for a strand that awaits its op without suspending.
     pub(crate) fn turn(&self, wait: Wait, scheduler: &Scheduler, running: &RunningStrand) {
         if let Some(driver) = self.driver.borrow_mut().as_mut() {
@@ -154,10 +164,13 @@ impl WorkerIo {
 
 fn turn(driver: &mut Driver, wait: Wait, scheduler: &Scheduler, running: &RunningStrand) {
     if let Err(error) = driver.turn(wait) {
-        // The driver handles all that can be handled; the rest is a broken invariant.
-        ramie_driver::sys::fatal(&format!(
-            "the driver failed: {error}; please report this. Aborting."
-        ))
+        fail(&error);
     }
     scheduler.wake_completed(driver, running);
+}
+
+/// The driver handles all that can be handled; the rest is a broken invariant.
+#[cold]
+fn fail(error: &std::io::Error) -> ! {
+    ramie_driver::sys::fatal(&format!("the driver failed: {error}; please report this. Aborting."))
 }

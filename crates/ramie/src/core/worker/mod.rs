@@ -9,9 +9,11 @@
 //!   moment), [`shared`] (inbox and sleep, the part that other threads touch), [`thread_waker`],
 //!   [`on_clock`] (clocks that jump);
 //! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
-//!   fibers), [`placed`] (fibers for a certain worker), [`ending`], [`thread_strands`] (runtimes
-//!   whose strands are threads), [`daemons`] (strands for which `run` does not wait),
-//!   [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking calls);
+//!   fibers), [`placed`] (fibers for a certain worker), [`entrance`] and [`outside`] (spawns by
+//!   other threads), [`guest`] (a worker that another program's loop drives), [`ending`],
+//!   [`thread_strands`] (runtimes whose strands are threads), [`runtime_ref`], [`daemons`] (strands for which `run`
+//!   does not wait), [`lingering`] (the fibers for which it still waits), [`pool`] (threads for
+//!   blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
@@ -35,14 +37,17 @@ mod current;
 mod daemons;
 mod defaults;
 mod ending;
+mod entrance;
 mod facts;
 mod fiber_stack;
 mod figures;
+mod guest;
 mod idle;
 mod io;
 mod lingering;
 mod no_switch;
 mod on_clock;
+mod outside;
 mod panic_hook;
 mod patience;
 mod pieces;
@@ -56,6 +61,7 @@ mod root;
 mod run_loop;
 mod run_queue;
 mod running;
+mod runtime_ref;
 mod sampling;
 mod scheduler;
 mod shared;
@@ -85,9 +91,11 @@ pub(crate) use self::{
     current::{Installed, current, is_inside_run, with_existing, yield_now},
     daemons::{Daemons, Enrolled},
     defaults::{checked_stack_size, invalid, stack_size_from_env},
+    entrance::{Admission, Entrance},
     facts::{LimitFacts, StrandFacts, WaitFacts},
     fiber_stack::FiberStack,
-    figures::{recorded, tally},
+    figures::{levels_of, recorded, tally},
+    guest::TurnEnd,
     io::{SWITCHES_PER_POLL, WorkerIo},
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
@@ -103,6 +111,7 @@ pub(crate) use self::{
     run_loop::Until,
     run_queue::Next,
     running::RunningStrand,
+    runtime_ref::RuntimeRef,
     scheduler::Scheduler,
     shared::Shared,
     stack_copy::{StackCopy, StackRoom},
@@ -117,9 +126,11 @@ pub(crate) use self::{
     workers::Workers,
 };
 use self::{
-    current::CURRENT, patience::Patience, plugged::Plugged, recorder::note_wake, watched::Watched,
+    current::CURRENT, guest::GuestTurn, patience::Patience, plugged::Plugged, recorder::note_wake,
+    watched::Watched,
 };
 pub use self::{
+    entrance::RuntimeEnded,
     figures::{WorkerLevels, WorkerMetrics},
     no_switch::no_switch,
     policy::{Policy, Runnable},
@@ -150,6 +161,8 @@ pub(crate) struct Worker {
     /// The runtime of which this thread is a strand.
     pub(crate) thread_strands: Option<Arc<ThreadStrands>>,
     patience: Patience,
+    /// The present turn, if another program's loop drives this worker.
+    guest: GuestTurn,
     /// By which other threads ask for facts about the strands of this worker.
     pub(crate) surveys: Arc<SurveyInbox>,
     pub(crate) watched: Watched,
@@ -247,6 +260,7 @@ impl Worker {
             plugged: Plugged::default(),
             thread_strands: None,
             patience: Patience::default(),
+            guest: GuestTurn::default(),
             surveys,
             watched: Watched::new(),
         };

@@ -51,6 +51,18 @@ impl Workers {
     }
 }
 
+/// Checks the index of a worker of a runtime that has `count` of them.
+pub(super) fn check_index(index: usize, count: usize) -> io::Result<usize> {
+    if index < count {
+        return Ok(index);
+    }
+    let sentence = format!(
+        "there is no worker {index}: this runtime has {count}, counted from 0 (fiber::workers \
+         tells how many)"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, sentence))
+}
+
 impl Membership {
     /// Checks the index of a worker that was asked for. If none was, returns the index of the
     /// worker with the fewest fibers; among several the first, beginning with this worker.
@@ -65,14 +77,7 @@ impl Membership {
                 let load = |&index: &usize| self.workers.entries[index].load();
                 Ok(from_here.min_by_key(load).unwrap_or(self.index))
             }
-            Some(index) if index < count => Ok(index),
-            Some(index) => {
-                let sentence = format!(
-                    "there is no worker {index}: this runtime has {count}, counted from 0 \
-                     (fiber::workers tells how many)"
-                );
-                Err(io::Error::new(io::ErrorKind::InvalidInput, sentence))
-            }
+            Some(index) => check_index(index, count),
         }
     }
 
@@ -139,7 +144,11 @@ impl Scheduler {
             return self.ready.push_fresh(header);
         }
         member.state().waiting.fetch_sub(1, Ordering::Relaxed);
-        member.share(header);
+        match member.has_peers() {
+            true => member.share(header),
+            // It came from outside, and the loop of a single worker looks at `ready` only.
+            false => self.ready.push_fresh(header),
+        }
     }
 }
 

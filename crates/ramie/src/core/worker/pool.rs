@@ -15,7 +15,7 @@ use std::{
 
 use ramie_driver::{
     say,
-    sys::{HandedOut, Lent, RuntimeThread},
+    sys::{CpuMask, HandedOut, Lent, RuntimeThread},
 };
 
 use super::{current, with_existing};
@@ -107,6 +107,8 @@ pub(crate) struct Pool {
     state: Mutex<PoolState>,
     has_work: Condvar,
     limit: usize,
+    /// Where its threads run; none: where the thread that starts them does.
+    cpus: Option<CpuMask>,
 }
 
 #[derive(Default)]
@@ -122,7 +124,12 @@ struct PoolState {
 
 impl Pool {
     pub(crate) fn new(limit: usize) -> Self {
-        Pool { state: Mutex::default(), has_work: Condvar::new(), limit }
+        Self::on(limit, None)
+    }
+
+    /// Makes a pool whose threads run on these CPUs.
+    pub(crate) fn on(limit: usize, cpus: Option<CpuMask>) -> Self {
+        Pool { state: Mutex::default(), has_work: Condvar::new(), limit, cpus }
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -225,6 +232,11 @@ impl Pool {
         let work = move || {
             let _mark = RuntimeThread::enter();
             THREADS.fetch_add(1, Relaxed);
+            if let Some(cpus) = &pool.cpus {
+                // They were checked when the runtime was built. If the process has lost them since,
+                // the kernel has moved its threads itself.
+                let _ = cpus.apply();
+            }
             pool.work();
             THREADS.fetch_sub(1, Relaxed);
         };

@@ -43,6 +43,8 @@ pub(crate) enum Until {
     Root,
     /// The runtime has nothing left to run.
     Finished,
+    /// A turn of a worker that another program's loop drives is over ([`guest`](super::guest)).
+    TurnEnd,
 }
 
 /// How the loop finds the next strand. A type, so that the loop of a single worker has no branches
@@ -57,6 +59,9 @@ struct InOrder;
 struct InTurns;
 /// As the program's policy decides.
 struct ByPolicy;
+/// As one of the others, until a turn is over. One type for all three, because a turn looks at the
+/// clock before each strand anyway.
+struct InGuestTurn;
 
 impl Order for InOrder {
     #[inline(always)]
@@ -79,12 +84,26 @@ impl Order for ByPolicy {
     }
 }
 
+impl Order for InGuestTurn {
+    fn next(worker: &Worker) -> Option<Next> {
+        if worker.guest.is_over() {
+            return None;
+        }
+        let next = match (worker.plugged.is_some(), worker.scheduler.has_peers) {
+            (true, _) => ByPolicy::next(worker),
+            (false, true) => InTurns::next(worker),
+            (false, false) => InOrder::next(worker),
+        };
+        worker.guest.note_run(next.is_some());
+        next
+    }
+}
+
 impl Worker {
     pub(crate) fn run(&self, until: Until) {
         self.running.recorder.look(&self.surveys);
         // Nobody else runs on a thread without fibers, so its contexts may stay.
-        let may_run_fibers =
-            until == Until::Finished || self.membership.is_some() || self.has_fibers();
+        let may_run_fibers = until != Until::Root || self.membership.is_some() || self.has_fibers();
         let contexts = may_run_fibers.then(|| suspend_contexts(self, self.root.stack()));
         self.membership.iter().for_each(|member| member.set_idle(false));
         // Without their loop, fibers would continue on the thread that takes this worker's place,
@@ -94,6 +113,7 @@ impl Worker {
         self.surveys.set_in_loop(true);
         self.watched.begin_fibers();
         match (self.plugged.is_some(), self.scheduler.has_peers) {
+            _ if until == Until::TurnEnd => self.run_loop::<InGuestTurn>(until),
             (true, _) => self.run_loop::<ByPolicy>(until),
             (false, true) => self.run_loop::<InTurns>(until),
             (false, false) => self.run_loop::<InOrder>(until),
@@ -118,7 +138,7 @@ impl Worker {
             // (5.7 ns a switch against 5.1).
             let this = super::current();
             let looks_up = this.scheduler.count_switch();
-            if looks_up && this.look_up() && until == Until::Finished {
+            if looks_up && this.look_up() && until != Until::Root {
                 break;
             }
             match O::next(&this) {
@@ -138,7 +158,7 @@ impl Worker {
             }
         }
         self.leave_fibers();
-        if until == Until::Root {
+        if until != Until::Finished {
             attach::note_suspended_fibers(self.shared);
         }
     }
@@ -220,6 +240,7 @@ impl Worker {
         lingering::answer_if_due(self);
         survey::answer_if_asked(self);
         deliver_log(self);
+        self.take_from_outside();
         if let Some(member) = &self.membership
             && self.scheduler.has_peers
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())

@@ -206,11 +206,23 @@ impl Shared {
     /// Lets the worker fall asleep in `sleep`, unless there is mail, or `may_sleep`, the rest of
     /// the look of step 2, returns false.
     pub(crate) fn fall_asleep(&self, may_sleep: impl FnOnce() -> bool, sleep: impl FnOnce()) {
-        // AcqRel, both: the module's doc says why.
-        self.state.swap(SLEEPING, Ordering::AcqRel);
+        self.announce_sleep();
         if may_sleep() && !self.has_mail() {
             sleep();
         }
+        self.announce_running();
+    }
+
+    /// Step 1.
+    #[inline]
+    pub(super) fn announce_sleep(&self) {
+        // AcqRel, here and in step 4: the module's doc says why.
+        self.state.swap(SLEEPING, Ordering::AcqRel);
+    }
+
+    /// Step 4.
+    #[inline]
+    pub(super) fn announce_running(&self) {
         self.state.swap(RUNNING, Ordering::AcqRel);
     }
 }

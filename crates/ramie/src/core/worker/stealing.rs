@@ -21,6 +21,8 @@
 //!
 //! A worker that has more fibers than its share leaves closures to the worker that spawned them
 //! ([`has_its_share`]), but not for long: [`spread`](super::spread).
+//!
+//! Closures from outside the runtime are in a queue of their own ([`outside`](super::outside)).
 
 use std::sync::Arc;
 
@@ -73,6 +75,27 @@ pub(super) enum Search {
 
 type FreshQueue = crossbeam_deque::Worker<&'static StrandHeader>;
 
+impl Workers {
+    /// Wakes a sleeping worker to search, unless one is searching already.
+    pub(super) fn wake_one(&self) {
+        let all_are_awake = self.sleepers.load(Ordering::SeqCst) == 0;
+        // Below 0 while a worker that was woken has counted its search down, and its waker, below,
+        // has not yet counted it up.
+        let searching = self.searching.load(Ordering::SeqCst).cast_signed();
+        if all_are_awake || searching > 0 {
+            return;
+        }
+        // The thread that clears a flag owes the wake-up.
+        let clear = |entry: &&WorkerEntry| entry.state.is_asleep.swap(false, Ordering::SeqCst);
+        let Some(entry) = self.entries.iter().find(clear) else { return };
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.searching.fetch_add(1, Ordering::SeqCst);
+        if let Some(shared) = entry.shared() {
+            shared.wake();
+        }
+    }
+}
+
 /// A worker's membership in the list of its runtime's workers.
 pub(crate) struct Membership {
     pub(crate) workers: Arc<Workers>,
@@ -99,12 +122,18 @@ impl Membership {
 
     /// Queues a closure that any worker may start.
     pub(super) fn share(&self, header: &'static StrandHeader) {
+        self.push(header);
+        fence(Ordering::SeqCst);
+        self.workers.wake_one();
+    }
+
+    /// Queues a closure, and wakes nobody to steal it.
+    #[inline]
+    pub(super) fn push(&self, header: &'static StrandHeader) {
         let queued = &self.state().queued;
         // Relaxed: a hint to thieves, and no other thread writes it.
         queued.store(queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.queue.push(header);
-        fence(Ordering::SeqCst);
-        self.wake_one();
     }
 
     pub(super) fn pop(&self) -> Option<&'static StrandHeader> {
@@ -119,36 +148,17 @@ impl Membership {
         self.queue.len()
     }
 
-    /// Wakes a sleeping worker to search, unless one is searching already.
-    fn wake_one(&self) {
-        let workers = &*self.workers;
-        let all_are_awake = workers.sleepers.load(Ordering::SeqCst) == 0;
-        // Below 0 while a worker that was woken has counted its search down, and its waker, below,
-        // has not yet counted it up.
-        let searching = workers.searching.load(Ordering::SeqCst).cast_signed();
-        if all_are_awake || searching > 0 {
-            return;
-        }
-        // The thread that clears a flag owes the wake-up.
-        let clear = |entry: &&WorkerEntry| entry.state.is_asleep.swap(false, Ordering::SeqCst);
-        let Some(entry) = workers.entries.iter().find(clear) else { return };
-        workers.sleepers.fetch_sub(1, Ordering::SeqCst);
-        workers.searching.fetch_add(1, Ordering::SeqCst);
-        if let Some(shared) = entry.shared() {
-            shared.wake();
-        }
-    }
-
     /// Wakes the next searcher if closures are left, because a stolen batch may lie behind a fiber
     /// that never suspends, and a worker that was woken to search may have found other work first.
     pub(super) fn pass_search_on(&self) {
         if self.workers.sleepers.load(Ordering::SeqCst) > 0 && !self.all_queues_are_empty() {
-            self.wake_one();
+            self.workers.wake_one();
         }
     }
 
     fn all_queues_are_empty(&self) -> bool {
         self.workers.entries.iter().all(|entry| entry.stealer.is_empty())
+            && self.workers.outside.is_empty()
     }
 
     /// Looks at the queues of all others once, beginning behind this worker's own, which is empty.

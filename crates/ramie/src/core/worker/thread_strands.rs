@@ -10,9 +10,10 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use super::{AbandonedFiber, Daemons, Unended, Worker};
+use super::{AbandonedFiber, Daemons, Entrance, Unended, Worker};
 use crate::core::{
     primitive::{AtomicBool, AtomicUsize, Ordering},
     strand::{FiberId, StrandHeader},
@@ -24,6 +25,7 @@ use crate::core::{
 };
 
 static THREADS_END: WaitKind = WaitKind::new("the threads of a runtime");
+static SHUTDOWN: WaitKind = WaitKind::new("the shutdown of a runtime");
 static FIBERS_END: WaitKind = WaitKind::new("the fibers of a thread");
 
 /// The threads of one runtime.
@@ -35,9 +37,24 @@ pub(crate) struct ThreadStrands {
     /// Whether `run` waits for the threads alive.
     is_awaited: AtomicBool,
     pub(crate) daemons: Daemons,
+    pub(crate) entrance: Entrance,
+    closing: Closing,
     driver: ramie_driver::Choice,
     clock: Clock,
     stack_size: usize,
+}
+
+/// The shutdown of a runtime in the background, for which a thread waits.
+struct Closing {
+    has_begun: Completion,
+    /// The grace period, if there is one.
+    grace: Mutex<Option<Duration>>,
+}
+
+impl Default for Closing {
+    fn default() -> Self {
+        Closing { has_begun: Completion::new(), grace: Mutex::new(None) }
+    }
 }
 
 /// One thread's share of the count; dropping it takes the thread off.
@@ -60,6 +77,8 @@ impl ThreadStrands {
             labels: Mutex::new(BTreeMap::new()),
             is_awaited: AtomicBool::new(false),
             daemons: Daemons::default(),
+            entrance: Entrance::default(),
+            closing: Closing::default(),
             driver,
             clock,
             stack_size,
@@ -112,6 +131,23 @@ impl ThreadStrands {
         if is_alone {
             self.daemons.cancel_all();
         }
+    }
+
+    /// Begins the shutdown. Only the first grace period counts, because the thread that waits for
+    /// the others has gone on then.
+    pub(crate) fn close(&self, grace: Option<Duration>) {
+        if !self.entrance.close() {
+            return;
+        }
+        *self.closing.grace.lock().unwrap_or_else(PoisonError::into_inner) = grace;
+        self.closing.has_begun.finish().wake();
+    }
+
+    /// Waits until the shutdown begins; returns the grace period.
+    pub(crate) fn wait_for_shutdown(&self) -> Option<Duration> {
+        // A thread that runs no code of the program does not unwind.
+        let _ = self.closing.has_begun.wait(&WaitRecord::new(&SHUTDOWN));
+        *self.closing.grace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no thread is left, or until the deadline; then describes the threads that are

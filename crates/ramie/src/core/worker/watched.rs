@@ -92,14 +92,29 @@ impl Watched {
     /// Runs `sleep`, in which the worker sleeps in the kernel.
     #[inline]
     pub(super) fn while_asleep<T>(&self, sleep: impl FnOnce() -> T) -> T {
-        let Some(watchdog) = &self.watchdog else { return sleep() };
-        self.is_asleep.store(true, Ordering::Relaxed);
+        if self.watchdog.is_none() {
+            return sleep();
+        }
+        self.fall_asleep();
         let value = sleep();
+        self.wake_up();
+        value
+    }
+
+    /// The worker sleeps from now on: in the kernel, or between two turns that another program's
+    /// loop gives it.
+    pub(super) fn fall_asleep(&self) {
+        self.is_asleep.store(true, Ordering::Relaxed);
+    }
+
+    /// The worker is awake from now on.
+    #[inline]
+    pub(super) fn wake_up(&self) {
+        let Some(watchdog) = &self.watchdog else { return };
         self.is_asleep.store(false, Ordering::Relaxed);
         // Step 2 of the protocol.
         fence(Ordering::SeqCst);
         watchdog.end_if_resting();
-        value
     }
 
     /// The strand that runs enters or leaves the panic hook.

@@ -3,6 +3,7 @@
 //! - [`stealing`](super::stealing): a worker without work takes closures of others;
 //! - [`spread`](super::spread): a worker with many fibers hands closures to idle workers;
 //! - [`placed`](super::placed): fibers for a certain worker;
+//! - [`entrance`](super::entrance), [`outside`](super::outside): fibers from outside;
 //! - [`ending`](super::ending): when the runtime ends.
 
 use std::{sync::Arc, time::Duration};
@@ -10,9 +11,10 @@ use std::{sync::Arc, time::Duration};
 use crossbeam_deque::Stealer;
 
 use super::{
-    Daemons, Pool, Shared,
+    Daemons, Entrance, Pool, Shared,
     ending::RuntimeEnd,
     lingering::Lingering,
+    outside::OutsideQueue,
     stealing::{GROUP, Membership},
 };
 use crate::core::{
@@ -30,6 +32,8 @@ pub(crate) struct Workers {
     pub(super) ending: RuntimeEnd,
     pub(super) lingering: Lingering,
     pub(super) daemons: Daemons,
+    pub(crate) entrance: Entrance,
+    pub(super) outside: OutsideQueue,
     pub(crate) pool: Arc<Pool>,
 }
 
@@ -106,6 +110,8 @@ impl Workers {
             ending: RuntimeEnd::new(grace),
             lingering: Lingering::new(),
             daemons: Daemons::default(),
+            entrance: Entrance::default(),
+            outside: OutsideQueue::default(),
             pool,
         });
         let queues = queues.into_iter().enumerate();

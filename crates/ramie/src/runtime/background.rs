@@ -1,0 +1,205 @@
+//! A runtime in the background: all its workers are threads of their own, and other threads use it
+//! through handles.
+//!
+//! # What runs where
+//! The thread of worker 0 starts the other workers, runs its own loop, ends the runtime, and
+//! reports what was abandoned: what `run` does on the thread of its caller. So the end needs no
+//! help of the thread that owns the [`BackgroundRuntime`], which may be gone.
+//!
+//! # Protocol
+//!
+//! | the runtime | changed by |
+//! |---|---|
+//! | runs | a shutdown: the first closes the [entrance](crate::core::worker), and begins the grace period |
+//! | ends: strands go on, spawns are refused | the workers, when no strand is left or the grace period is over; an earlier end of that period, by another shutdown |
+//! | has ended | - |
+//!
+//! - *Who wakes whom*: a spawn wakes one sleeping worker; the end of a fiber wakes its joiner, a
+//!   strand or the waker of a future, wherever that is; the end of the runtime wakes all that wait
+//!   for it.
+//! - *The race to fear* is a spawn during the shutdown: it either is refused, or its fiber is one
+//!   of those for which the runtime waits (core/worker/entrance.rs).
+//! - *A shutdown on a strand of the runtime itself* cannot wait: the runtime would wait for the
+//!   strand. So it begins the shutdown only.
+//! - *Deadlocks*: a thread that could use a handle is a thread of the program that runs outside of
+//!   Ramie's calls. While there is one, no standstill is reported (`deadlock/standstill.rs`).
+//! - *Forks*: a child has a copy of the handle, and no worker. All calls fail there, and a drop
+//!   leaves the threads alone, which the child does not have.
+//! - *Signals*: the threads inherit the signal mask of the thread that starts the runtime.
+
+use std::{
+    fmt, io,
+    panic::resume_unwind,
+    sync::mpsc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use ramie_driver::sys::HandedOut;
+
+use super::{
+    AbandonedFibers, Handle, Runtime, Strands,
+    builder::Config,
+    start::prepare_process,
+    workforce::{Fibers, Workforce, no_thread, report},
+};
+use crate::core::worker::{Installed, RuntimeRef, Until};
+
+/// A runtime whose workers run in the background; made by [`Runtime::start`].
+///
+/// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it waits
+/// until all fibers have ended, or for [`Builder::grace`](super::Builder::grace). On a fiber of the
+/// runtime itself, and during a panic, the drop begins that and does not wait.
+#[must_use = "dropping it ends the runtime"]
+pub struct BackgroundRuntime {
+    handle: Handle,
+    grace: Option<Duration>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// Starts workers on threads of their own, and returns at once. Other threads use the runtime
+    /// through its [`Handle`]s. May be called again; each call starts a runtime.
+    ///
+    /// The first thread is named `name-0`, where `name` is the
+    /// [`thread_name`](super::Builder::thread_name). All threads inherit the signal mask of the
+    /// caller.
+    ///
+    /// # Blocking
+    /// Blocks the calling thread until the workers have started.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// A driver cannot be opened, a thread cannot be started or pinned, or the function of
+    /// `on_worker_start` has panicked; the text names the cause.
+    ///
+    /// # Panics
+    /// If the function that makes the run-queue policy panics.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ramie::Runtime::builder().workers(2).build()?.start()?;
+    /// let handle = runtime.handle();
+    /// let fiber = std::thread::spawn(move || handle.spawn(|| 6 * 7)).join().unwrap()?;
+    /// assert_eq!(fiber.join().unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn start(&self) -> io::Result<BackgroundRuntime> {
+        let (sender, receiver) = mpsc::channel();
+        let config = self.config.clone();
+        let builder = thread::Builder::new().name(format!("{}-0", config.thread_name));
+        let thread = builder.spawn(move || serve(&config, &sender)).map_err(|e| no_thread(&e))?;
+        match receiver.recv() {
+            Ok(Ok(handle)) => {
+                let grace = self.config.grace;
+                Ok(BackgroundRuntime { handle, grace, thread: Some(thread) })
+            }
+            Ok(Err(error)) => {
+                let _ = thread.join();
+                Err(error)
+            }
+            Err(_) => match thread.join() {
+                Err(payload) => resume_unwind(payload),
+                Ok(()) => unreachable!("the thread reports its start, or panics"),
+            },
+        }
+    }
+}
+
+/// The thread of worker 0, or the one that waits for the strands that are threads.
+fn serve(config: &Config, started: &mpsc::Sender<io::Result<Handle>>) {
+    prepare_process();
+    let _inspected = config.inspect.begin();
+    let report_start = |started_with| {
+        // The starter waits for it.
+        let _ = started.send(started_with);
+    };
+    let abandoned = match config.strands {
+        Strands::Threads => super::threads::serve(config, |threads| {
+            report_start(Ok(Handle::of(RuntimeRef::ThreadStrands(threads))));
+        }),
+        Strands::Fibers => match Workforce::start(config, true) {
+            Ok(force) => {
+                let workers = std::sync::Arc::clone(&force.workers);
+                report_start(Ok(Handle::of(RuntimeRef::Workers(workers))));
+                serve_fibers(force)
+            }
+            Err(error) => return report_start(Err(error)),
+        },
+    };
+    report(config, &abandoned);
+}
+
+fn serve_fibers(force: Workforce) -> AbandonedFibers {
+    let fibers = HandedOut::<Fibers>::new();
+    {
+        let _installed = Installed::new(&force.first);
+        force.watching.while_watched(&force.first, || force.first.run(Until::Finished));
+    }
+    force.end(fibers)
+}
+
+impl BackgroundRuntime {
+    /// Returns a handle of the runtime, which does not keep the runtime from ending.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Ends the runtime as [`Handle::shutdown`] does, and waits until its threads have ended.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or the thread outside one, until the runtime has ended.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// As [`Handle::shutdown`]. If the function of
+    /// [`on_abandoned`](super::Builder::on_abandoned) panicked: with its panic.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ramie::Runtime::builder().workers(1).build()?.start()?;
+    /// let handle = runtime.handle();
+    /// let abandoned = runtime.shutdown(Duration::from_secs(5));
+    /// assert_eq!(abandoned.count(), 0);
+    /// let error = handle.spawn(|| ()).unwrap_err();
+    /// assert!(ramie::RuntimeEnded::of(&error).is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shutdown(mut self, timeout: Duration) -> AbandonedFibers {
+        let abandoned = self.handle.shutdown(timeout);
+        if let Some(thread) = self.thread.take().filter(|_| !self.handle.is_forked())
+            && let Err(payload) = thread.join()
+        {
+            resume_unwind(payload);
+        }
+        abandoned
+    }
+}
+
+impl Drop for BackgroundRuntime {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.handle.close(self.grace);
+        if self.handle.waits_in_vain() || thread::panicking() {
+            return;
+        }
+        if self.handle.wait_for_end().is_ok() {
+            // Its panic was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for BackgroundRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundRuntime").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}

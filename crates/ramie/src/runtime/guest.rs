@@ -1,0 +1,351 @@
+//! A runtime whose worker 0 is driven by another loop of its thread: that of a GUI, of GLib, of
+//! another executor.
+//!
+//! # What runs where
+//! Worker 0 runs in [`turn`](GuestRuntime::turn), on the thread that made the runtime, and nowhere
+//! else. Between two turns the thread runs code that is outside the runtime. Further workers, if
+//! the builder has more than one, run on threads of their own.
+//!
+//! # Who wakes whom
+//! Worker 0 is asleep between two turns, by the protocol of `core/worker/guest.rs`. Whatever wakes
+//! it makes the runtime's descriptor readable: a completion, a spawn, the wake-up of a fiber by
+//! another thread, a question of a dump; and a timer of the kernel, which is set at the end of each
+//! turn to the next time at which a fiber's wait, or the grace period, ends. So a loop that waits
+//! for the descriptor alone misses nothing.
+//!
+//! # The end
+//! As in the background; [`turn`](GuestRuntime::turn) returns [`Turned::Ended`] when the loop of a
+//! worker would end. The rest happens in [`shutdown`](GuestRuntime::shutdown), or in the drop: the
+//! worker abandons what is left, and the other workers are joined.
+//! - *A drop during a panic, or while the destructors of thread-locals run*, abandons all fibers at
+//!   once, because none of them may run: they would see the thread panicking, or refer to
+//!   thread-locals that are destroyed already.
+//! - *A runtime that is forgotten* is leaked with its worker, which others may then still wake: its
+//!   fibers never run again.
+//! - *In the child of a fork* turns fail, and the drop leaks all of it.
+#![allow(unsafe_code)]
+
+use std::{
+    fmt, io,
+    marker::PhantomData,
+    mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use ramie_coro::thread_end;
+use ramie_driver::sys::{HandedOut, LoopSet, monotonic_ns};
+
+use super::{
+    AbandonedFibers, Handle, Runtime, Strands,
+    builder::Config,
+    start::prepare_process,
+    workforce::{Fibers, Rest, Workforce, report},
+};
+use crate::{
+    core::{
+        panic,
+        worker::{self, Installed, RuntimeEnded, RuntimeRef, TurnEnd, Until, Worker, Workers},
+    },
+    fiber::{Builder, JoinHandle},
+    inspect::Inspected,
+    stall::WatchedLoop,
+};
+
+/// The outcome of [`GuestRuntime::turn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turned {
+    /// Fibers can go on. The descriptor is readable.
+    Busy,
+    /// All fibers wait. The next turn is due when the descriptor is readable, which is after this
+    /// time at the latest, if there is one.
+    Idle(Option<Duration>),
+    /// The runtime has nothing left to run, because its end had begun. Drop it, or call
+    /// [`shutdown`](GuestRuntime::shutdown).
+    Ended,
+}
+
+/// A runtime whose worker 0 another loop drives, turn by turn; made by [`Runtime::start_guest`].
+///
+/// It stays on its thread. Its [`Handle`]s can be used on any thread.
+///
+/// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it runs
+/// the fibers until all have ended, or for [`Builder::grace`](super::Builder::grace). During a
+/// panic, and while the destructors of the thread's thread-locals run, it abandons them at once.
+///
+/// # Examples
+/// ```
+/// use std::{os::fd::AsFd, time::Duration};
+/// use ramie::{Runtime, Strands, Turned};
+///
+/// let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
+/// let mut guest = builder.build()?.start_guest()?;
+/// let fiber = guest.spawn_local(|| {
+///     ramie::fiber::sleep(Duration::from_millis(2));
+///     "rested"
+/// })?;
+/// while !fiber.is_finished() {
+///     // A GUI would wait for its own events at the same time.
+///     # let readable = guest.as_fd();
+///     wait_until_readable(guest.as_fd());
+///     guest.turn(Duration::from_millis(5));
+/// }
+/// assert_eq!(fiber.join().unwrap(), "rested");
+/// # fn wait_until_readable(fd: std::os::fd::BorrowedFd<'_>) {
+/// #     ramie::io::readable(fd).unwrap();
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "dropping it ends the runtime"]
+pub struct GuestRuntime {
+    /// None: the runtime has ended.
+    guest: Option<Guest>,
+    handle: Handle,
+    /// Its fibers belong to this thread.
+    not_send: PhantomData<*const ()>,
+}
+
+struct Guest {
+    /// INVARIANT: removed before `worker` is dropped, and forgotten only with it.
+    watched: Option<WatchedLoop>,
+    /// In a box, because the watchdog looks at it.
+    worker: Box<Worker>,
+    workers: Arc<Workers>,
+    descriptor: LoopSet,
+    rest: Rest,
+    fibers: HandedOut<Fibers>,
+    config: Config,
+    _inspected: Inspected,
+}
+
+impl Runtime {
+    /// Makes a runtime whose worker 0 runs in turns that the caller gives it, on this thread.
+    /// Further workers, if there are more than one, run on threads of their own; with one worker,
+    /// all fibers run on this thread.
+    ///
+    /// # Blocking
+    /// Blocks the calling thread until the workers have started.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start). `InvalidInput`: strands are threads, which no loop could drive.
+    ///
+    /// # Panics
+    /// Inside a runtime. If the function that makes the run-queue policy panics.
+    #[track_caller]
+    pub fn start_guest(&self) -> io::Result<GuestRuntime> {
+        check_outside();
+        if self.config.strands == Strands::Threads {
+            let text = "a loop cannot drive strands that are threads; choose Strands::Fibers";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        prepare_process();
+        let inspected = self.config.inspect.begin();
+        let Workforce { workers, first, watching, rest } = Workforce::start(&self.config, false)?;
+        let mut worker = Box::new(first);
+        worker.become_guest();
+        let driver = worker.io.with_open_driver(ramie_driver::Driver::pollable);
+        let opened = driver.expect("a worker of a runtime has a driver").and_then(LoopSet::new);
+        let descriptor = match opened {
+            Ok(descriptor) => descriptor,
+            Err(error) => {
+                workers.stop();
+                rest.dismiss();
+                return Err(error);
+            }
+        };
+        // SAFETY: the worker is in a box, and the entry is removed before the box is dropped
+        // (invariant of `Guest::watched`).
+        let watched = unsafe { watching.watch(&worker) };
+        let handle = Handle::of(RuntimeRef::Workers(Arc::clone(&workers)));
+        let guest = Guest {
+            watched,
+            worker,
+            workers,
+            descriptor,
+            rest,
+            fibers: HandedOut::new(),
+            config: self.config.clone(),
+            _inspected: inspected,
+        };
+        Ok(GuestRuntime { guest: Some(guest), handle, not_send: PhantomData })
+    }
+}
+
+#[track_caller]
+fn check_outside() {
+    assert!(
+        !worker::is_inside_run(),
+        "a runtime that another loop drives was used inside a runtime; its thread must be outside"
+    );
+}
+
+impl GuestRuntime {
+    /// Returns a handle of the runtime, which does not keep the runtime from ending.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Runs fibers of worker 0 until all of them wait, or for about `max`: when that time is over,
+    /// the turn ends at the next switch. Each turn runs at least one fiber that can run, so
+    /// [`Duration::ZERO`] gives the shortest one.
+    ///
+    /// Call it whenever the descriptor is readable. It is readable at first.
+    ///
+    /// # Blocking
+    /// Never waits. It takes as long as the fibers run.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// Inside a runtime; in the child of a fork; in a destructor that runs during a panic.
+    #[track_caller]
+    pub fn turn(&mut self, max: Duration) -> Turned {
+        check_outside();
+        assert!(
+            !thread::panicking(),
+            "turn was called in a destructor that runs during a panic, where fibers cannot suspend"
+        );
+        let Some(guest) = &mut self.guest else { return Turned::Ended };
+        assert!(
+            !self.handle.is_forked(),
+            "turn was called in the child of a fork; its runtime belongs to the parent"
+        );
+        if thread_end::has_begun() {
+            return Turned::Ended;
+        }
+        guest.turn(max)
+    }
+
+    /// Spawns a fiber on worker 0, as [`fiber::spawn_local`](crate::fiber::spawn_local) does: its
+    /// closure and its value may be `!Send`, such as a reference-counted widget of a GUI.
+    ///
+    /// # Errors
+    /// As [`fiber::Builder::spawn_local`]; [`RuntimeEnded`]: the end of the runtime has begun.
+    ///
+    /// # Panics
+    /// Inside a runtime.
+    #[track_caller]
+    pub fn spawn_local<F, T>(&self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        check_outside();
+        let guest = self.guest.as_ref().ok_or(RuntimeEnded::ENDED)?;
+        let fiber = {
+            // The entrance stays open until the closure is counted.
+            let _admission = guest.workers.entrance.admit()?;
+            let _installed = Installed::new(&guest.worker);
+            Builder::new().spawn_local(f)
+        };
+        guest.worker.shared.wake();
+        fiber
+    }
+
+    /// Ends the runtime as [`Handle::shutdown`] does: runs the fibers on this thread until all have
+    /// ended, or for `timeout`.
+    ///
+    /// # Blocking
+    /// Blocks the calling thread, which is a worker meanwhile.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// Inside a runtime. If the function of [`on_abandoned`](super::Builder::on_abandoned) panics:
+    /// with its panic.
+    #[track_caller]
+    pub fn shutdown(mut self, timeout: Duration) -> AbandonedFibers {
+        check_outside();
+        let grace = (timeout != Duration::MAX).then_some(timeout);
+        match self.guest.take() {
+            Some(guest) => guest.end(grace),
+            None => AbandonedFibers::default(),
+        }
+    }
+}
+
+impl Guest {
+    fn turn(&mut self, max: Duration) -> Turned {
+        let max = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        let end_ns = monotonic_ns().saturating_add(max);
+        let turned = {
+            let _installed = Installed::new(&self.worker);
+            self.worker.turn(end_ns)
+        };
+        let (turned, next) = match turned {
+            TurnEnd::Finished => (Turned::Ended, Some(Duration::ZERO)),
+            TurnEnd::Busy => (Turned::Busy, Some(Duration::ZERO)),
+            TurnEnd::Idle(next) => (Turned::Idle(next), next),
+        };
+        if let Err(error) = self.descriptor.arm(next) {
+            ramie_driver::sys::fatal(&format!("a timer cannot be set ({error}). Aborting."));
+        }
+        turned
+    }
+
+    /// Ends the runtime, and returns what was abandoned.
+    fn end(self, grace: Option<Duration>) -> AbandonedFibers {
+        if self.workers.entrance.is_forked() {
+            // The driver, the threads and the watchdog are the parent's.
+            mem::forget(self);
+            return AbandonedFibers::default();
+        }
+        // In a fiber of another worker of this thread no loop may run, as in a panic.
+        let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
+        self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });
+        let Guest { watched, worker, workers, rest, fibers, config, _inspected, .. } = self;
+        worker.begin_turn();
+        if may_run {
+            let _installed = Installed::new(&worker);
+            worker.run(Until::Finished);
+        }
+        drop(watched);
+        let abandoned = worker.abandon_all();
+        let abandoned = rest.end(&workers, worker, fibers, abandoned);
+        match thread::panicking() {
+            true => drop(panic::call_quietly(|| report(&config, &abandoned))),
+            false => report(&config, &abandoned),
+        }
+        abandoned
+    }
+}
+
+impl AsFd for GuestRuntime {
+    /// Returns the descriptor that is readable when a turn is due. Wait for it by poll(2) or
+    /// epoll(7); do not read it. It stays open as long as this value lives.
+    ///
+    /// # Panics
+    /// After the runtime has ended, which only happens in its drop.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.guest.as_ref().expect("the runtime lives as long as this value").descriptor.as_fd()
+    }
+}
+
+impl AsRawFd for GuestRuntime {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for GuestRuntime {
+    fn drop(&mut self) {
+        if let Some(guest) = self.guest.take() {
+            let grace = guest.config.grace;
+            guest.end(grace);
+        }
+    }
+}
+
+impl fmt::Debug for GuestRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuestRuntime").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}

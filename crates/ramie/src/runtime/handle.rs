@@ -1,0 +1,308 @@
+//! The handle of a runtime, for any thread.
+
+use std::{fmt, future::Future, io, panic::Location, time::Duration};
+
+use super::AbandonedFibers;
+use crate::{
+    core::{
+        strand::{NoValue, Raised},
+        wait::park::Refused,
+        worker::{self, RuntimeEnded, RuntimeRef},
+    },
+    fiber::{Builder, JoinHandle, Place},
+    future::block_on,
+    metrics::RuntimeMetrics,
+};
+
+/// Spawns fibers into a runtime, and ends it, from any thread: of std, of another runtime, of a C
+/// library.
+///
+/// A handle does not keep its runtime from ending. Once the end has begun, its calls fail with
+/// [`RuntimeEnded`]; so they do in the child of a fork. A clone is another handle of the same
+/// runtime.
+///
+/// # Examples
+/// ```
+/// let runtime = ramie::Runtime::builder().build()?.start()?;
+/// let handle = runtime.handle();
+/// let squares: Vec<_> = (0..4).map(|n| handle.spawn(move || n * n)).collect::<Result<_, _>>()?;
+/// let squares: Vec<_> = squares.into_iter().map(|fiber| fiber.join().unwrap()).collect();
+/// assert_eq!(squares, [0, 1, 4, 9]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Handle {
+    runtime: RuntimeRef,
+}
+
+impl Handle {
+    pub(super) fn of(runtime: RuntimeRef) -> Handle {
+        Handle { runtime }
+    }
+
+    /// Returns a handle of the runtime that runs this strand.
+    ///
+    /// The end of a runtime that [`run`](crate::run()) has started begins when the closure of `run`
+    /// has returned.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::Handle;
+    ///
+    /// ramie::run(|| {
+    ///     let handle = Handle::current();
+    ///     let from_outside = std::thread::spawn(move || handle.spawn(|| 5)).join().unwrap();
+    ///     assert_eq!(from_outside.unwrap().join().unwrap(), 5);
+    /// });
+    /// assert!(Handle::try_current().is_none());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Handle {
+        Handle::try_current().expect("Handle::current was called outside a runtime")
+    }
+
+    /// Returns a handle of the runtime that runs this strand; `None` outside a runtime.
+    #[must_use]
+    pub fn try_current() -> Option<Handle> {
+        worker::with_existing(RuntimeRef::of).flatten().map(Handle::of)
+    }
+
+    /// Spawns a fiber on any worker of the runtime. Its [`JoinHandle`] can be joined on any thread,
+    /// and awaited on any executor.
+    ///
+    /// # Blocking
+    /// Never parks. It may block the thread for a moment, on locks of the runtime.
+    ///
+    /// # Errors
+    /// [`RuntimeEnded`], in an error of kind `Other`: the end of the runtime has begun.
+    /// `OutOfMemory`: there is no memory for one more strand. If strands are threads: the system
+    /// refuses one more. In each case the closure is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::future::block_on;
+    ///
+    /// let runtime = ramie::Runtime::builder().build()?.start()?;
+    /// let fiber = runtime.handle().spawn(|| "done")?;
+    /// // `block_on` stands for any executor.
+    /// assert_eq!(block_on(async { fiber.await.unwrap() }), "done");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Builder::new().spawn_into(&self.runtime, f, Location::caller())
+    }
+
+    /// Spawns a fiber on a certain worker.
+    ///
+    /// # Blocking
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn). `InvalidInput`: no worker has the requested index.
+    ///
+    /// # Examples
+    /// ```
+    /// use ramie::{Runtime, Strands, fiber::{self, Place}};
+    ///
+    /// let runtime = Runtime::builder().strands(Strands::Fibers).workers(2).build()?.start()?;
+    /// let there = runtime.handle().spawn_on(Place::Worker(1), fiber::worker)?;
+    /// assert_eq!(there.join().unwrap(), Some(1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F, T>(&self, place: Place, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Builder::new().on(place).spawn_into(&self.runtime, f, Location::caller())
+    }
+
+    /// Spawns a fiber with the options of a builder: a name, a stack size, a place.
+    ///
+    /// # Blocking
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Errors
+    /// As [`spawn_on`](Self::spawn_on). `InvalidInput`: the stack size is out of range.
+    ///
+    /// # Panics
+    /// If the name contains a NUL byte.
+    #[track_caller]
+    pub fn spawn_with<F, T>(&self, builder: Builder, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        builder.spawn_into(&self.runtime, f, Location::caller())
+    }
+
+    /// Waits for a future that a fiber of the runtime polls. Calls of this crate inside the future
+    /// wait on that fiber, and spawn into the runtime. To poll a future on the calling thread, use
+    /// [`future::block_on`](crate::future::block_on).
+    ///
+    /// # Blocking
+    /// Parks the fiber, or blocks the thread outside one, until the future is ready.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Errors
+    /// The end of the runtime has begun, the runtime has abandoned the fiber, or there is no memory
+    /// for it. Also on a fiber that runs a destructor during a panic.
+    ///
+    /// # Panics
+    /// If the future panics: with its panic.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ramie::Runtime::builder().build()?.start()?;
+    /// let worker = runtime.handle().block_on(async { ramie::fiber::worker() });
+    /// # let worker = if worker == Ok(None) { Ok(Some(0)) } else { worker };
+    /// assert!(worker.unwrap().is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn block_on<F>(&self, future: F) -> Result<F::Output, RuntimeEnded>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let fiber = self
+            .spawn(move || block_on(future))
+            .map_err(|error| RuntimeEnded::of(&error).copied().unwrap_or(RuntimeEnded::ENDED))?;
+        match fiber.join_raised() {
+            Ok(output) => Ok(output),
+            Err(raised) if raised.why() == NoValue::NotRun => Err(RuntimeEnded::ENDED),
+            Err(raised) => Raised::raise(raised),
+        }
+    }
+
+    /// Reads figures of the runtime.
+    ///
+    /// # Blocking
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Errors
+    /// The end of the runtime has begun. If strands are threads, all figures are 0.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ramie::Runtime::builder().build()?.start()?;
+    /// let handle = runtime.handle();
+    /// handle.spawn(|| ())?.join().unwrap();
+    /// # if !handle.metrics().unwrap().workers.is_empty() {
+    /// assert_eq!(handle.metrics().unwrap().spawned, 1);
+    /// # }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn metrics(&self) -> Result<RuntimeMetrics, RuntimeEnded> {
+        let admission = self.runtime.entrance().admit()?;
+        let RuntimeRef::Workers(workers) = &self.runtime else {
+            return Ok(RuntimeMetrics::default());
+        };
+        let ((ended, spawned, started), workers) = worker::levels_of(workers, &admission);
+        Ok(RuntimeMetrics { spawned, ended, started, workers })
+    }
+
+    /// Returns whether the runtime takes fibers: its end has not begun, and this process is not the
+    /// child of a fork.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.runtime.entrance().is_open()
+    }
+
+    /// Begins the end of the runtime, and does not wait for it: from now on spawns through handles
+    /// fail. When all fibers have ended, or after `timeout`, the workers end; fibers that are left
+    /// then are [abandoned](super::Builder::grace). Of several calls the earliest end counts (if
+    /// strands are threads, the first call does). [`Duration::MAX`] means for ever.
+    ///
+    /// # Blocking
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ramie::Runtime::builder().build()?.start()?;
+    /// let handle = runtime.handle();
+    /// // A fiber may end its own runtime.
+    /// runtime.handle().spawn(move || handle.begin_shutdown(Duration::MAX))?.join().unwrap();
+    /// assert!(!runtime.handle().is_open());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn begin_shutdown(&self, timeout: Duration) {
+        self.close((timeout != Duration::MAX).then_some(timeout));
+    }
+
+    /// Begins the end of the runtime as [`begin_shutdown`](Self::begin_shutdown) does, waits until
+    /// the runtime has ended, and returns the fibers that were abandoned.
+    ///
+    /// In the child of a fork it does nothing.
+    ///
+    /// # Blocking
+    /// Parks the fiber, or blocks the thread outside one, until the runtime has ended. On a thread
+    /// of the runtime's blocking pool it would wait for itself until `timeout`. On a fiber that
+    /// runs a destructor during a panic it does not wait.
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Panics
+    /// On a strand of the runtime itself, for which the runtime would have to wait; call
+    /// `begin_shutdown` there.
+    #[track_caller]
+    pub fn shutdown(&self, timeout: Duration) -> AbandonedFibers {
+        assert!(
+            !self.runtime.is_current(),
+            "Handle::shutdown was called on a strand of the runtime that it ends, and would wait \
+             for itself; call Handle::begin_shutdown there"
+        );
+        self.begin_shutdown(timeout);
+        if self.is_forked() {
+            return AbandonedFibers::default();
+        }
+        self.wait_for_end().unwrap_or_default()
+    }
+
+    /// Begins the end with this grace period.
+    pub(super) fn close(&self, grace: Option<Duration>) {
+        if self.is_forked() {
+            return;
+        }
+        match &self.runtime {
+            RuntimeRef::Workers(workers) => workers.close(grace),
+            RuntimeRef::ThreadStrands(threads) => threads.close(grace),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_end(&self) -> Result<AbandonedFibers, Refused> {
+        let lines = self.runtime.entrance().wait_for_end()?;
+        Ok(AbandonedFibers { lines })
+    }
+
+    /// Whether a wait for the end would never end.
+    pub(super) fn waits_in_vain(&self) -> bool {
+        self.is_forked() || self.runtime.is_current()
+    }
+
+    pub(super) fn is_forked(&self) -> bool {
+        self.runtime.entrance().is_forked()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("is_open", &self.is_open()).finish_non_exhaustive()
+    }
+}

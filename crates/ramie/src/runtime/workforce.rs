@@ -1,0 +1,226 @@
+//! The workers of a runtime on fibers, from their start to their end.
+//!
+//! 1. The driver of worker 0 is opened on the calling thread. Each further worker opens its driver
+//!    on its own thread and reports the result. If one fails, all workers stop, and the start fails
+//!    with the reason.
+//! 2. The loops run: that of worker 0 is called by `run`, by the thread of a runtime in the
+//!    background, or turn by turn by another program's loop.
+//! 3. When the loops have ended, each worker abandons its remaining fibers, the threads are joined,
+//!    and worker 0 is dropped. Then the runtime has ended.
+
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use ramie_driver::{
+    say,
+    sys::{HandedOut, Lent},
+};
+
+use super::{AbandonedFibers, builder::Config, hooks::OnDuty};
+use crate::{
+    core::worker::{AbandonedFiber, Installed, Membership, Pool, Until, Worker, Workers},
+    stall::{Watchdog, Watching},
+};
+
+/// Lent to scopes and wakers: the fibers of a worker.
+pub(super) enum Fibers {}
+
+impl Lent for Fibers {
+    const WHAT: &'static str = "a worker had fibers that were not abandoned";
+}
+
+/// The workers of one runtime; the first is on the thread that has this.
+pub(super) struct Workforce {
+    pub(super) workers: Arc<Workers>,
+    pub(super) first: Worker,
+    pub(super) watching: Watching,
+    pub(super) rest: Rest,
+}
+
+/// What a runtime has beside worker 0.
+pub(super) struct Rest {
+    threads: Threads,
+    pool: Arc<Pool>,
+    duty: OnDuty,
+    _watchdog: Option<Watchdog>,
+}
+
+impl Workforce {
+    /// Makes the workers, of which this thread is the first; `pins` it to its CPU, if the workers
+    /// have CPUs.
+    ///
+    /// # Errors
+    /// A driver cannot be opened, a thread cannot be started or pinned, or a hook has panicked.
+    pub(super) fn start(config: &Config, pins: bool) -> io::Result<Workforce> {
+        let pool = Arc::new(Pool::on(config.blocking_threads, config.hooks.blocking_cpus()));
+        let (workers, members) = Workers::new(config.workers, config.grace, Arc::clone(&pool));
+        let mut members = members.into_iter();
+        let own = members.next().expect("a runtime has at least one worker");
+        let watchdog = Watchdog::start(config.watch.clone());
+        let watching = Watchdog::watching(watchdog.as_ref());
+        let duty = OnDuty::begin(&config.hooks, 0, pins)?;
+        let first = make_worker(config, own, &watching)?;
+        let threads = Threads::start(config, &workers, members, &watching)?;
+        let rest = Rest { threads, pool, duty, _watchdog: watchdog };
+        Ok(Workforce { workers, first, watching, rest })
+    }
+
+    /// Ends a runtime that has not begun.
+    pub(super) fn dismiss(self) {
+        self.workers.stop();
+        self.rest.dismiss();
+    }
+
+    /// Ends the runtime, when the loop of worker 0 has ended. Returns what was abandoned.
+    pub(super) fn end(self, fibers: HandedOut<Fibers>) -> AbandonedFibers {
+        let Workforce { workers, first, rest, .. } = self;
+        let abandoned = first.abandon_all();
+        rest.end(&workers, first, fibers, abandoned)
+    }
+}
+
+impl Rest {
+    /// Ends a runtime that has not begun, and was stopped.
+    pub(super) fn dismiss(self) {
+        self.threads.join();
+    }
+
+    /// Ends the runtime, when worker 0 has abandoned its fibers.
+    pub(super) fn end(
+        self,
+        workers: &Workers,
+        first: impl AsRef<Worker>,
+        fibers: HandedOut<Fibers>,
+        mut abandoned: Vec<AbandonedFiber>,
+    ) -> AbandonedFibers {
+        abandoned.extend(self.threads.join());
+        first.as_ref().io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+        drop(first);
+        fibers.settle();
+        self.pool.close();
+        drop(self.duty);
+        let abandoned = AbandonedFibers::of(&abandoned);
+        workers.entrance.end(Arc::clone(&abandoned.lines));
+        abandoned
+    }
+}
+
+impl AsRef<Worker> for Worker {
+    fn as_ref(&self) -> &Worker {
+        self
+    }
+}
+
+fn make_worker(config: &Config, membership: Membership, watching: &Watching) -> io::Result<Worker> {
+    let of_driver =
+        ramie_driver::Config { submitter: config.submitter, ..ramie_driver::Config::default() };
+    let driver = ramie_driver::Driver::open(config.driver, &of_driver)?;
+    let (driver, clock) = (Some(driver), config.clock.clone());
+    let mut worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(membership));
+    if let Some(policy) = &config.policy {
+        worker.plug(policy());
+    }
+    watching.introduce(&mut worker);
+    Ok(worker)
+}
+
+/// The threads of workers 1 and up.
+struct Threads {
+    handles: Vec<thread::JoinHandle<Vec<AbandonedFiber>>>,
+}
+
+impl Threads {
+    fn start(
+        config: &Config,
+        workers: &Workers,
+        members: impl Iterator<Item = Membership>,
+        watching: &Watching,
+    ) -> io::Result<Self> {
+        let (sender, reports) = mpsc::channel();
+        let mut threads = Threads { handles: Vec::new() };
+        let mut failure = None;
+        for member in members {
+            match start_thread(config, member, watching.clone(), sender.clone()) {
+                Ok(handle) => threads.handles.push(handle),
+                Err(error) => failure = Some(no_thread(&error)),
+            }
+        }
+        drop(sender);
+        failure = reports.iter().filter_map(io::Result::err).last().or(failure);
+        if let Some(error) = failure {
+            workers.stop();
+            threads.join();
+            let text = format!("a worker could not be started: {error}");
+            return Err(io::Error::new(error.kind(), text));
+        }
+        Ok(threads)
+    }
+
+    fn join(self) -> Vec<AbandonedFiber> {
+        let join = |handle: thread::JoinHandle<_>| {
+            handle.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+        };
+        self.handles.into_iter().flat_map(join).collect()
+    }
+}
+
+pub(super) fn no_thread(error: &io::Error) -> io::Error {
+    let text = format!(
+        "no thread for it ({error}); use fewer workers, or raise the limits on threads and memory \
+         (`ulimit -u`, `ulimit -v`)"
+    );
+    io::Error::new(error.kind(), text)
+}
+
+fn start_thread(
+    config: &Config,
+    membership: Membership,
+    watching: Watching,
+    report: mpsc::Sender<io::Result<()>>,
+) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
+    let config = config.clone();
+    let name = format!("{}-{}", config.thread_name, membership.index);
+    thread::Builder::new().name(name).spawn(move || {
+        let made = OnDuty::begin(&config.hooks, membership.index, true).and_then(|duty| {
+            // The panic is caught, so that the start can report a policy that cannot be made.
+            let made = crate::core::panic::catch(|| make_worker(&config, membership, &watching));
+            let panicked =
+                |_| Err(io::Error::other("the function that makes the run-queue policy panicked"));
+            Ok((duty, made.unwrap_or_else(panicked)?))
+        });
+        let (_duty, worker) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let _ = report.send(Err(error));
+                return Vec::new();
+            }
+        };
+        let _ = report.send(Ok(()));
+        drop(report);
+        let fibers = HandedOut::<Fibers>::new();
+        {
+            let _installed = Installed::new(&worker);
+            watching.while_watched(&worker, || worker.run(Until::Finished));
+        }
+        let abandoned = worker.abandon_all();
+        drop(worker);
+        fibers.settle();
+        abandoned
+    })
+}
+
+/// Reports what was abandoned.
+pub(super) fn report(config: &Config, abandoned: &AbandonedFibers) {
+    if abandoned.count() == 0 {
+        return;
+    }
+    for line in abandoned.iter() {
+        say!(Warn, "abandoned after the grace period: {line}");
+    }
+    if let Some(on_abandoned) = &config.on_abandoned {
+        on_abandoned(abandoned);
+    }
+}
