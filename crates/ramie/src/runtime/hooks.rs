@@ -33,8 +33,8 @@ impl Builder {
     /// static RUNNING: AtomicUsize = AtomicUsize::new(0);
     ///
     /// let builder = ramie::Runtime::builder().strands(ramie::Strands::Fibers).workers(2);
-    /// let builder = builder.on_worker_start(|_| drop(RUNNING.fetch_add(1, SeqCst)));
-    /// let runtime = builder.on_worker_stop(|_| drop(RUNNING.fetch_sub(1, SeqCst))).build()?;
+    /// let builder = builder.on_worker_start(|_| _ = RUNNING.fetch_add(1, SeqCst));
+    /// let runtime = builder.on_worker_stop(|_| _ = RUNNING.fetch_sub(1, SeqCst)).build()?;
     /// assert_eq!(runtime.run(|| RUNNING.load(SeqCst)), 2);
     /// assert_eq!(RUNNING.load(SeqCst), 0);
     /// # Ok::<(), std::io::Error>(())
