@@ -88,13 +88,12 @@ pub enum Turned {
 /// })?;
 /// while !fiber.is_finished() {
 ///     // A GUI would wait for its own events at the same time.
-///     # let readable = guest.as_fd();
 ///     wait_until_readable(guest.as_fd());
 ///     guest.turn(Duration::from_millis(5));
 /// }
 /// assert_eq!(fiber.join().unwrap(), "rested");
 /// # fn wait_until_readable(fd: std::os::fd::BorrowedFd<'_>) {
-/// #     ramie::io::readable(fd).unwrap();
+/// #     ramie::ring::poll(fd, ramie::io::PollFlags::IN).unwrap();
 /// # }
 /// # Ok::<(), std::io::Error>(())
 /// ```

@@ -221,6 +221,12 @@ impl Handle {
         self.runtime.entrance().is_open()
     }
 
+    /// Returns whether the calling strand is one of this runtime.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.runtime.is_current()
+    }
+
     /// Begins the end of the runtime, and does not wait for it: from now on spawns through handles
     /// fail. When all fibers have ended, or after `timeout`, the workers end; fibers that are left
     /// then are [abandoned](super::Builder::grace). Of several calls the earliest end counts (if

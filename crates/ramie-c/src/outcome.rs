@@ -1,0 +1,102 @@
+//! Errors as negative errnos, and the guard that keeps panics out of C.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use ramie::{RuntimeEnded, cancel::Cancelled};
+
+/// The negative errno of an error.
+pub(crate) fn errno_of(error: &io::Error) -> i32 {
+    if RuntimeEnded::of(error).is_some() {
+        return -libc::ESHUTDOWN;
+    }
+    if let Some(cancelled) = Cancelled::of(error) {
+        return if cancelled.is_deadline() { -libc::ETIMEDOUT } else { -libc::ECANCELED };
+    }
+    match (error.raw_os_error(), error.kind()) {
+        (Some(errno), _) => -errno,
+        (None, io::ErrorKind::InvalidInput) => -libc::EINVAL,
+        (None, io::ErrorKind::OutOfMemory) => -libc::ENOMEM,
+        (None, io::ErrorKind::WouldBlock) => -libc::EAGAIN,
+        (None, io::ErrorKind::PermissionDenied) => -libc::EPERM,
+        (None, io::ErrorKind::Unsupported) => -libc::EOPNOTSUPP,
+        (None, _) => -libc::EIO,
+    }
+}
+
+/// Runs `f`. A panic, which the hook has reported, becomes `-ENOTRECOVERABLE`.
+pub(crate) fn guard(f: impl FnOnce() -> Result<i32, i32>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value) | Err(value)) => value,
+        Err(payload) => {
+            // Its destructor may panic, too.
+            std::mem::forget(payload);
+            -libc::ENOTRECOVERABLE
+        }
+    }
+}
+
+/// A time limit of C's: negative means none.
+pub(crate) fn timeout(ms: i64) -> Duration {
+    u64::try_from(ms).map_or(Duration::MAX, Duration::from_millis)
+}
+
+/// Turns a count into a value for C.
+pub(crate) fn count(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Stores a value for C, unless it does not want it.
+///
+/// # Safety
+/// `place` is null or a place for a `T`.
+pub(crate) unsafe fn store<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { place.write(value) };
+    }
+}
+
+/// Makes an object of C's.
+pub(crate) fn give<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
+}
+
+/// Takes an object of C's back, unless it is null.
+///
+/// # Safety
+/// `given` is null or came from [`give`], and C does not use it any more.
+pub(crate) unsafe fn take<T>(given: *mut T) -> Option<Box<T>> {
+    // SAFETY: the caller's promise.
+    (!given.is_null()).then(|| unsafe { Box::from_raw(given) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_errnos() {
+        let os = io::Error::from_raw_os_error(libc::EBADF);
+        assert_eq!(errno_of(&os), -libc::EBADF);
+        assert_eq!(errno_of(&io::Error::from(io::ErrorKind::InvalidInput)), -libc::EINVAL);
+        assert_eq!(errno_of(&io::Error::other("anything")), -libc::EIO);
+        let cancelled = Cancelled::because("of a test");
+        assert_eq!(errno_of(&io::Error::from(cancelled)), -libc::ECANCELED);
+    }
+
+    #[test]
+    fn a_panic_becomes_an_errno() {
+        assert_eq!(guard(|| std::panic::resume_unwind(Box::new(1))), -libc::ENOTRECOVERABLE);
+        assert_eq!(guard(|| Err(-7)), -7);
+    }
+
+    #[test]
+    fn a_negative_timeout_is_none() {
+        assert_eq!(timeout(-1), Duration::MAX);
+        assert_eq!(timeout(5), Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,188 @@
+//! Options, runtimes in the background, handles.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    ptr, slice,
+    time::Duration,
+};
+
+use ramie::{BackgroundRuntime, Driver, Handle, Runtime};
+
+use crate::{
+    fiber::{CFunction, Call},
+    outcome::{count, errno_of, give, guard, store, take, timeout},
+};
+
+type Hook = Option<unsafe extern "C" fn(worker: usize, arg: *mut c_void)>;
+
+/// `ramie_options`.
+#[repr(C)]
+pub(crate) struct COptions {
+    size: usize,
+    workers: u32,
+    driver: u32,
+    stack_size: usize,
+    grace_ms: i64,
+    thread_name: *const c_char,
+    cpus: *const usize,
+    cpu_count: usize,
+    on_worker_start: Hook,
+    on_worker_stop: Hook,
+    hook_arg: *mut c_void,
+}
+
+/// The argument of C's hooks.
+#[derive(Clone, Copy)]
+struct HookArg(*mut c_void);
+
+// SAFETY: the header says that the hooks run on the threads of workers.
+unsafe impl Send for HookArg {}
+// SAFETY: as above.
+unsafe impl Sync for HookArg {}
+
+impl HookArg {
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Builds a runtime with options of C's.
+///
+/// # Safety
+/// `options` is null or as the header says.
+pub(crate) unsafe fn build(options: *const COptions) -> Result<Runtime, i32> {
+    let mut builder = Runtime::builder();
+    // SAFETY: the caller's promise.
+    let Some(options) = (unsafe { options.as_ref() }) else {
+        return builder.build().map_err(|error| errno_of(&error));
+    };
+    if options.size != size_of::<COptions>() {
+        return Err(-libc::EINVAL);
+    }
+    if options.workers != 0 {
+        builder = builder.workers(options.workers as usize);
+    }
+    builder = match options.driver {
+        0 => builder,
+        1 => builder.driver(Driver::Uring),
+        2 => builder.driver(Driver::Poll),
+        _ => return Err(-libc::EINVAL),
+    };
+    if options.stack_size != 0 {
+        builder = builder.stack_size(options.stack_size);
+    }
+    if let Ok(grace) = u64::try_from(options.grace_ms) {
+        builder = builder.grace(Duration::from_millis(grace));
+    }
+    if !options.thread_name.is_null() {
+        // SAFETY: the header says that it is null or a string.
+        let name = unsafe { CStr::from_ptr(options.thread_name) };
+        builder = builder.thread_name(name.to_string_lossy());
+    }
+    if options.cpu_count != 0 {
+        // SAFETY: the header says that it has this number of CPUs.
+        let cpus = unsafe { slice::from_raw_parts(options.cpus, options.cpu_count) };
+        builder = builder.pin_workers(cpus.iter().copied());
+    }
+    let arg = HookArg(options.hook_arg);
+    if let Some(hook) = options.on_worker_start {
+        // SAFETY: the header says that the hook may be called so.
+        builder = builder.on_worker_start(move |worker| unsafe { hook(worker, arg.get()) });
+    }
+    if let Some(hook) = options.on_worker_stop {
+        // SAFETY: as above.
+        builder = builder.on_worker_stop(move |worker| unsafe { hook(worker, arg.get()) });
+    }
+    builder.build().map_err(|error| errno_of(&error))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_run(
+    options: *const COptions,
+    f: CFunction,
+    arg: *mut c_void,
+    value: *mut isize,
+) -> c_int {
+    guard(|| {
+        if Handle::try_current().is_some() {
+            return Err(-libc::EDEADLK);
+        }
+        // SAFETY: as the header says.
+        let runtime = unsafe { build(options) }?;
+        let call = Call::new(f, arg);
+        let returned = runtime.run(move || call.make());
+        // SAFETY: as the header says.
+        unsafe { store(value, returned) };
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_start(
+    options: *const COptions,
+    place: *mut *mut BackgroundRuntime,
+) -> c_int {
+    guard(|| {
+        // SAFETY: as the header says.
+        let runtime = unsafe { build(options) }?.start().map_err(|error| errno_of(&error))?;
+        // SAFETY: as the header says.
+        unsafe { store(place, give(runtime)) };
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_shutdown(runtime: *mut BackgroundRuntime, timeout_ms: i64) -> c_int {
+    guard(|| {
+        // SAFETY: as the header says.
+        let is_own = unsafe { runtime.as_ref() }.is_some_and(|it| it.handle().is_current());
+        if is_own {
+            return Err(-libc::EDEADLK);
+        }
+        // SAFETY: as the header says.
+        let Some(runtime) = (unsafe { take(runtime) }) else { return Err(-libc::EINVAL) };
+        Ok(count(runtime.shutdown(timeout(timeout_ms)).count()))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_runtime_handle(runtime: *const BackgroundRuntime) -> *mut Handle {
+    // SAFETY: as the header says.
+    let runtime = unsafe { runtime.as_ref() };
+    runtime.map_or(ptr::null_mut(), |runtime| give(runtime.handle()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ramie_current_handle() -> *mut Handle {
+    Handle::try_current().map_or(ptr::null_mut(), give)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_handle_clone(handle: *const Handle) -> *mut Handle {
+    // SAFETY: as the header says.
+    let handle = unsafe { handle.as_ref() };
+    handle.map_or(ptr::null_mut(), |handle| give(handle.clone()))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_handle_free(handle: *mut Handle) {
+    // SAFETY: as the header says.
+    drop(unsafe { take(handle) });
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_begin_shutdown(handle: *const Handle, timeout_ms: i64) -> c_int {
+    guard(|| {
+        // SAFETY: as the header says.
+        let Some(handle) = (unsafe { handle.as_ref() }) else { return Err(-libc::EINVAL) };
+        handle.begin_shutdown(timeout(timeout_ms));
+        Ok(0)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_is_open(handle: *const Handle) -> c_int {
+    // SAFETY: as the header says.
+    let handle = unsafe { handle.as_ref() };
+    handle.is_some_and(Handle::is_open).into()
+}
