@@ -100,7 +100,7 @@ pub use call::{Call, ChildInfo, OpenHow};
 pub use caps::{Caps, OpSupport, Refusal};
 pub use choice::{Choice, Kind};
 pub use config::Config;
-pub use driver::Driver;
+pub use driver::{Driver, UNPOLLABLE};
 pub use error::OpenError;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Faults};

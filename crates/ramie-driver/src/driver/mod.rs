@@ -32,6 +32,7 @@ use crate::uring::Uring;
 use crate::wake::Waker;
 use crate::why_refused::{OR_POLL, remedy_for_epoll, why_refused};
 use any_backend::AnyBackend;
+pub use pollable::UNPOLLABLE;
 
 /// Submits ops and reaps their completions, for one thread.
 ///

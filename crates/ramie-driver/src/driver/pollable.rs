@@ -6,17 +6,25 @@ use std::time::Duration;
 
 use super::Driver;
 use crate::backend::Backend;
+use crate::feature::{Feature, FeatureSet};
+
+/// The features of a ring for whose descriptor no other loop can wait. With `DEFER_TASKRUN` the
+/// kernel posts no completion until the thread enters the ring, and wakes nobody who polls it. An
+/// eventfd that is registered with the ring is no way out, because it missed completions of reads
+/// from other eventfds (both seen with Linux 6.18).
+pub const UNPOLLABLE: FeatureSet = FeatureSet::EMPTY.with(Feature::DeferTaskrun);
 
 impl Driver {
     /// Returns a descriptor that is readable when a turn is worth its cost, so that another loop
     /// can wait for it by poll(2) or epoll(7). It counts only after
     /// [`turn_to_poll`](Self::turn_to_poll) has returned true. It must not be read.
     ///
-    /// A ring signals an eventfd at each completion from then on, which costs some time. The
-    /// polling driver gives a duplicate of its epoll set.
+    /// It is a duplicate of the ring's descriptor, or of the epoll set. A ring needs a config that
+    /// masks [`UNPOLLABLE`]. While it has completions to post, the kernel interrupts the thread, so
+    /// epoll_wait(2) may fail with `EINTR`; calls that are restarted after signals do not.
     ///
     /// # Errors
-    /// No descriptors are left, or the kernel refuses to signal.
+    /// No descriptors are left.
     ///
     /// # Panics
     /// In the child of a fork.

@@ -62,20 +62,6 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?)
 }
 
-/// Makes an eventfd whose reads never wait.
-///
-/// # Errors
-/// `EMFILE`, `ENFILE`.
-pub fn nonblocking_eventfd() -> io::Result<OwnedFd> {
-    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
-}
-
-/// Sets an eventfd whose reads never wait to 0.
-pub fn eventfd_clear(fd: impl AsFd) {
-    let mut count = [0; 8];
-    while rustix::io::read(&fd, &mut count) == Err(rustix::io::Errno::INTR) {}
-}
-
 /// Adds one to an eventfd.
 pub fn eventfd_signal(fd: impl AsFd) {
     // The counter would have to reach 2^64 - 2 for this to wait or fail.

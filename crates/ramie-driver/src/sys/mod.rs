@@ -37,9 +37,8 @@ pub use control::{Control, MAX_PASSED_FDS, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRU
 pub use copy::{copy_file_range, sendfile, splice_now, write};
 pub(crate) use epoll_set::{EpollSet, key as epoll_key};
 pub use fd::{
-    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_clear, eventfd_signal,
-    eventfd_take, inode, is_nonblocking, is_pipe, is_shut_down_for_reading, nonblocking_eventfd,
-    pipe, poll_now, set_nonblocking,
+    bytes_queued, close, dup_cloexec, epoll_wait_now, eventfd, eventfd_signal, eventfd_take, inode,
+    is_nonblocking, is_pipe, is_shut_down_for_reading, pipe, poll_now, set_nonblocking,
 };
 pub use file::{
     FileKind, file_kind, look_up_cached, open_cached, position, read_now, read_vectored,

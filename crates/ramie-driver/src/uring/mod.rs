@@ -85,8 +85,6 @@ pub(crate) struct Uring {
     files: Files,
     regions: Regions,
     caps: Caps,
-    /// The eventfd that each completion signals, if another loop waits for this ring.
-    notices: Option<OwnedFd>,
     /// Whether the ring's thread makes other calls after the drop. It also does after the drop of a
     /// ring that could not be set up as requested.
     thread_goes_on: bool,
@@ -113,7 +111,6 @@ impl Uring {
             files: Files::new(config.fixed_files && features.has(Feature::FixedFiles)),
             regions: Regions::default(),
             caps,
-            notices: None,
             thread_goes_on: true,
             parting: Parting::default(),
         };
@@ -241,18 +238,10 @@ impl Backend for Uring {
     }
 
     fn pollable(&mut self) -> io::Result<OwnedFd> {
-        let notices = sys::nonblocking_eventfd()?;
-        let theirs = notices.try_clone()?;
-        self.ring.queue.ring.submitter().register_eventfd(notices.as_raw_fd())?;
-        self.notices = Some(notices);
-        Ok(theirs)
+        sys::dup_cloexec(sys::raw::borrow(&self.ring.queue.fd()))
     }
 
     fn turn_to_poll(&mut self) -> io::Result<bool> {
-        // First, so that a completion that arrives during the turn leaves its notice.
-        if let Some(notices) = &self.notices {
-            sys::eventfd_clear(notices);
-        }
         self.turn(Wait::Never)?;
         Ok(self.ring.is_settled())
     }

@@ -120,7 +120,7 @@ fn serve(config: &Config, started: &mpsc::Sender<io::Result<Handle>>) {
         Strands::Threads => super::threads::serve(config, |threads| {
             report_start(Ok(Handle::of(RuntimeRef::ThreadStrands(threads))));
         }),
-        Strands::Fibers => match Workforce::start(config, true) {
+        Strands::Fibers => match Workforce::start(config, false) {
             Ok(force) => {
                 let workers = std::sync::Arc::clone(&force.workers);
                 report_start(Ok(Handle::of(RuntimeRef::Workers(workers))));

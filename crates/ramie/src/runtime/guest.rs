@@ -144,7 +144,7 @@ impl Runtime {
         }
         prepare_process();
         let inspected = self.config.inspect.begin();
-        let Workforce { workers, first, watching, rest } = Workforce::start(&self.config, false)?;
+        let Workforce { workers, first, watching, rest } = Workforce::start(&self.config, true)?;
         let mut worker = Box::new(first);
         worker.become_guest();
         let driver = worker.io.with_open_driver(ramie_driver::Driver::pollable);

@@ -64,7 +64,7 @@ where
     // The contexts of the caller leave its thread while the loop runs. First of all, because asking
     // them may panic.
     let inherited = InheritedContexts::snapshot();
-    let force = Workforce::start(config, true).unwrap_or_else(|error| panic!("{error}"));
+    let force = Workforce::start(config, false).unwrap_or_else(|error| panic!("{error}"));
     let header = match force.first.headers.take(false) {
         Ok(header) => header,
         Err(error) => {

@@ -49,20 +49,20 @@ pub(super) struct Rest {
 }
 
 impl Workforce {
-    /// Makes the workers, of which this thread is the first; `pins` it to its CPU, if the workers
-    /// have CPUs.
+    /// Makes the workers, of which this thread is the first. A `guest` is driven by another loop of
+    /// this thread, and not pinned to a CPU.
     ///
     /// # Errors
     /// A driver cannot be opened, a thread cannot be started or pinned, or a hook has panicked.
-    pub(super) fn start(config: &Config, pins: bool) -> io::Result<Workforce> {
+    pub(super) fn start(config: &Config, guest: bool) -> io::Result<Workforce> {
         let pool = Arc::new(Pool::on(config.blocking_threads, config.hooks.blocking_cpus()));
         let (workers, members) = Workers::new(config.workers, config.grace, Arc::clone(&pool));
         let mut members = members.into_iter();
         let own = members.next().expect("a runtime has at least one worker");
         let watchdog = Watchdog::start(config.watch.clone());
         let watching = Watchdog::watching(watchdog.as_ref());
-        let duty = OnDuty::begin(&config.hooks, 0, pins)?;
-        let first = make_worker(config, own, &watching)?;
+        let duty = OnDuty::begin(&config.hooks, 0, !guest)?;
+        let first = make_worker(config, own, &watching, guest)?;
         let threads = Threads::start(config, &workers, members, &watching)?;
         let rest = Rest { threads, pool, duty, _watchdog: watchdog };
         Ok(Workforce { workers, first, watching, rest })
@@ -114,9 +114,19 @@ impl AsRef<Worker> for Worker {
     }
 }
 
-fn make_worker(config: &Config, membership: Membership, watching: &Watching) -> io::Result<Worker> {
-    let of_driver =
-        ramie_driver::Config { submitter: config.submitter, ..ramie_driver::Config::default() };
+fn make_worker(
+    config: &Config,
+    membership: Membership,
+    watching: &Watching,
+    guest: bool,
+) -> io::Result<Worker> {
+    // Only such a ring has a descriptor for which another loop can wait.
+    let masked = if guest { ramie_driver::UNPOLLABLE } else { ramie_driver::FeatureSet::EMPTY };
+    let of_driver = ramie_driver::Config {
+        submitter: config.submitter,
+        masked,
+        ..ramie_driver::Config::default()
+    };
     let driver = ramie_driver::Driver::open(config.driver, &of_driver)?;
     let (driver, clock) = (Some(driver), config.clock.clone());
     let mut worker = Worker::new(driver, config.driver, clock, config.stack_size, Some(membership));
@@ -186,7 +196,8 @@ fn start_thread(
     thread::Builder::new().name(name).spawn(move || {
         let made = OnDuty::begin(&config.hooks, membership.index, true).and_then(|duty| {
             // The panic is caught, so that the start can report a policy that cannot be made.
-            let made = crate::core::panic::catch(|| make_worker(&config, membership, &watching));
+            let made =
+                crate::core::panic::catch(|| make_worker(&config, membership, &watching, false));
             let panicked =
                 |_| Err(io::Error::other("the function that makes the run-queue policy panicked"));
             Ok((duty, made.unwrap_or_else(panicked)?))
