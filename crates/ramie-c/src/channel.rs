@@ -1,4 +1,5 @@
 //! Queues of pointers.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::{c_int, c_void},

@@ -1,4 +1,5 @@
 //! Spawning, joining, waiting.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::{c_int, c_void},

@@ -1,4 +1,5 @@
 //! Workers that the program's own loop drives.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::c_int,

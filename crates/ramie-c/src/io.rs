@@ -1,4 +1,5 @@
 //! Reads, writes, connections, readiness.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::{c_int, c_short, c_void},

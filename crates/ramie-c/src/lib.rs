@@ -12,7 +12,7 @@
 //! C's is a box, whose address C has until it gives that back to the function that frees it. What C
 //! passes is trusted as the header says: a wrong pointer is undefined behaviour, as everywhere in
 //! C.
-#![allow(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod channel;
 mod fiber;

@@ -1,4 +1,5 @@
 //! Errors as negative errnos, and the guard that keeps panics out of C.
+#![allow(unsafe_code)]
 
 use std::{
     io,

@@ -1,4 +1,5 @@
 //! Options, runtimes in the background, handles.
+#![allow(unsafe_code)]
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},

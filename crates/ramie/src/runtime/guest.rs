@@ -42,7 +42,7 @@ use super::{
     AbandonedFibers, Handle, Runtime, Strands,
     builder::Config,
     start::prepare_process,
-    workforce::{Fibers, Rest, Workforce, report},
+    workforce::{Fibers, OtherWorkers, Workforce, report},
 };
 use crate::{
     core::{
@@ -113,7 +113,7 @@ struct Guest {
     worker: Box<Worker>,
     workers: Arc<Workers>,
     descriptor: LoopSet,
-    rest: Rest,
+    others: OtherWorkers,
     fibers: HandedOut<Fibers>,
     config: Config,
     _inspected: Inspected,
@@ -144,29 +144,29 @@ impl Runtime {
         }
         prepare_process();
         let inspected = self.config.inspect.begin();
-        let Workforce { workers, first, watching, rest } = Workforce::start(&self.config, true)?;
-        let mut worker = Box::new(first);
-        worker.become_guest();
-        let driver = worker.io.with_open_driver(ramie_driver::Driver::pollable);
+        let Workforce { workers, first, watching, others } = Workforce::start(&self.config, true)?;
+        let mut own = Box::new(first);
+        worker::become_guest(&mut own);
+        let driver = own.io.with_open_driver(ramie_driver::Driver::pollable);
         let opened = driver.expect("a worker of a runtime has a driver").and_then(LoopSet::new);
         let descriptor = match opened {
             Ok(descriptor) => descriptor,
             Err(error) => {
                 workers.stop();
-                rest.dismiss();
+                others.dismiss();
                 return Err(error);
             }
         };
         // SAFETY: the worker is in a box, and the entry is removed before the box is dropped
         // (invariant of `Guest::watched`).
-        let watched = unsafe { watching.watch(&worker) };
+        let watched = unsafe { watching.watch(&own) };
         let handle = Handle::of(RuntimeRef::Workers(Arc::clone(&workers)));
         let guest = Guest {
             watched,
-            worker,
+            worker: own,
             workers,
             descriptor,
-            rest,
+            others,
             fibers: HandedOut::new(),
             config: self.config.clone(),
             _inspected: inspected,
@@ -277,7 +277,7 @@ impl Guest {
         let end_ns = monotonic_ns().saturating_add(max);
         let turned = {
             let _installed = Installed::new(&self.worker);
-            self.worker.turn(end_ns)
+            worker::turn(&self.worker, end_ns)
         };
         let (turned, next) = match turned {
             TurnEnd::Finished => (Turned::Ended, Some(Duration::ZERO)),
@@ -300,15 +300,15 @@ impl Guest {
         // In a fiber of another worker of this thread no loop may run, as in a panic.
         let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
         self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });
-        let Guest { watched, worker, workers, rest, fibers, config, _inspected, .. } = self;
-        worker.begin_turn();
+        let Guest { watched, worker: own, workers, others, fibers, config, _inspected, .. } = self;
+        worker::begin_turn(&own);
         if may_run {
-            let _installed = Installed::new(&worker);
-            worker.run(Until::Finished);
+            let _installed = Installed::new(&own);
+            own.run(Until::Finished);
         }
         drop(watched);
-        let abandoned = worker.abandon_all();
-        let abandoned = rest.end(&workers, worker, fibers, abandoned);
+        let abandoned = own.abandon_all();
+        let abandoned = others.end(&workers, own, fibers, abandoned);
         match thread::panicking() {
             true => drop(panic::call_quietly(|| report(&config, &abandoned))),
             false => report(&config, &abandoned),

@@ -74,8 +74,7 @@ impl Handle {
     /// Spawns a fiber on any worker of the runtime. Its [`JoinHandle`] can be joined on any thread,
     /// and awaited on any executor.
     ///
-    /// # Blocking
-    /// Never parks. It may block the thread for a moment, on locks of the runtime.
+    /// It never parks; it may block the thread for a moment, on locks of the runtime.
     ///
     /// # Errors
     /// [`RuntimeEnded`], in an error of kind `Other`: the end of the runtime has begun.
@@ -103,9 +102,6 @@ impl Handle {
 
     /// Spawns a fiber on a certain worker.
     ///
-    /// # Blocking
-    /// As [`spawn`](Self::spawn).
-    ///
     /// # Errors
     /// As [`spawn`](Self::spawn). `InvalidInput`: no worker has the requested index.
     ///
@@ -128,9 +124,6 @@ impl Handle {
     }
 
     /// Spawns a fiber with the options of a builder: a name, a stack size, a place.
-    ///
-    /// # Blocking
-    /// As [`spawn`](Self::spawn).
     ///
     /// # Errors
     /// As [`spawn_on`](Self::spawn_on). `InvalidInput`: the stack size is out of range.
@@ -189,9 +182,6 @@ impl Handle {
 
     /// Reads figures of the runtime.
     ///
-    /// # Blocking
-    /// As [`spawn`](Self::spawn).
-    ///
     /// # Errors
     /// The end of the runtime has begun. If strands are threads, all figures are 0.
     ///
@@ -231,9 +221,6 @@ impl Handle {
     /// fail. When all fibers have ended, or after `timeout`, the workers end; fibers that are left
     /// then are [abandoned](super::Builder::grace). Of several calls the earliest end counts (if
     /// strands are threads, the first call does). [`Duration::MAX`] means for ever.
-    ///
-    /// # Blocking
-    /// As [`spawn`](Self::spawn).
     ///
     /// # Examples
     /// ```

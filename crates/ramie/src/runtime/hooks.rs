@@ -7,13 +7,13 @@ use ramie_driver::{say, sys::CpuMask};
 use super::Builder;
 use crate::core::{panic, worker::invalid};
 
-type Hook = Arc<dyn Fn(usize) + Send + Sync>;
+type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// The hooks of a runtime.
 #[derive(Clone, Default)]
 pub(super) struct Hooks {
-    on_start: Option<Hook>,
-    on_stop: Option<Hook>,
+    on_start: Option<WorkerHook>,
+    on_stop: Option<WorkerHook>,
     /// The CPUs of the workers, in turn.
     cpus: Option<Arc<[usize]>>,
     blocking_cpus: Option<Arc<[usize]>>,
@@ -116,7 +116,7 @@ impl fmt::Debug for Hooks {
 /// A thread that is a worker: its start hook has been called, and its stop hook is when this is
 /// dropped.
 pub(super) struct OnDuty {
-    stop: Option<(Hook, usize)>,
+    stop: Option<(WorkerHook, usize)>,
     /// Where the thread ran before.
     before: Option<CpuMask>,
 }

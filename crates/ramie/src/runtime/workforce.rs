@@ -37,11 +37,11 @@ pub(super) struct Workforce {
     pub(super) workers: Arc<Workers>,
     pub(super) first: Worker,
     pub(super) watching: Watching,
-    pub(super) rest: Rest,
+    pub(super) others: OtherWorkers,
 }
 
 /// What a runtime has beside worker 0.
-pub(super) struct Rest {
+pub(super) struct OtherWorkers {
     threads: Threads,
     pool: Arc<Pool>,
     duty: OnDuty,
@@ -64,25 +64,25 @@ impl Workforce {
         let duty = OnDuty::begin(&config.hooks, 0, !guest)?;
         let first = make_worker(config, own, &watching, guest)?;
         let threads = Threads::start(config, &workers, members, &watching)?;
-        let rest = Rest { threads, pool, duty, _watchdog: watchdog };
-        Ok(Workforce { workers, first, watching, rest })
+        let others = OtherWorkers { threads, pool, duty, _watchdog: watchdog };
+        Ok(Workforce { workers, first, watching, others })
     }
 
     /// Ends a runtime that has not begun.
     pub(super) fn dismiss(self) {
         self.workers.stop();
-        self.rest.dismiss();
+        self.others.dismiss();
     }
 
     /// Ends the runtime, when the loop of worker 0 has ended. Returns what was abandoned.
     pub(super) fn end(self, fibers: HandedOut<Fibers>) -> AbandonedFibers {
-        let Workforce { workers, first, rest, .. } = self;
+        let Workforce { workers, first, others, .. } = self;
         let abandoned = first.abandon_all();
-        rest.end(&workers, first, fibers, abandoned)
+        others.end(&workers, first, fibers, abandoned)
     }
 }
 
-impl Rest {
+impl OtherWorkers {
     /// Ends a runtime that has not begun, and was stopped.
     pub(super) fn dismiss(self) {
         self.threads.join();

@@ -95,8 +95,8 @@ fn a_panic_is_carried_to_the_thread_that_joins() {
     let _limit = Limit::of_this_test();
     kinds(|runtime| {
         let runtime = runtime.start().unwrap();
-        let fiber = runtime.handle().spawn(|| resume_unwind(Box::new("thrown")));
-        let payload = fiber.unwrap().join().map(|()| ()).unwrap_err();
+        let fiber = runtime.handle().spawn(|| -> () { resume_unwind(Box::new("thrown")) });
+        let payload = fiber.unwrap().join().unwrap_err();
         assert_eq!(text(&*payload), "thrown");
         let handle = runtime.handle();
         let raised = thread::spawn(move || {

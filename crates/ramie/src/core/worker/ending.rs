@@ -97,8 +97,8 @@ impl Workers {
         self.ending.grace_left() == Some(Duration::ZERO)
     }
 
-    /// Whether a worker that is about to rest has to look again: the runtime has ended, or a closure
-    /// from outside waits.
+    /// Whether a worker that is about to rest has to look again: the runtime has ended, or a
+    /// closure from outside waits.
     pub(super) fn has_news(&self) -> bool {
         self.ending.is_finished() || !self.outside.is_empty()
     }
@@ -142,7 +142,8 @@ impl Workers {
         // Acquire, in this order: the module's doc says why.
         let finished = sum(|shared| shared.finished.load(Ordering::Acquire));
         let daemons = self.daemons.count() as u64;
-        let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire)) + self.outside.spawned();
+        let spawned = sum(|shared| shared.spawned.load(Ordering::Acquire));
+        let spawned = spawned + self.outside.spawned();
         // A worker whose loop has ended may be gone, and a later runtime may have restarted its
         // counts. That is no matter, because then this runtime has ended, but no overflow either.
         match spawned.wrapping_sub(finished) {

@@ -95,12 +95,12 @@ pub(crate) struct Entrance {
     is_open: RwLock<bool>,
     /// Headers for spawners, which need not have a worker of their own.
     headers: Mutex<FreeList>,
-    end: Mutex<End>,
+    end: Mutex<EntranceEnd>,
     mark: ForkMark,
 }
 
 #[derive(Default)]
-struct End {
+struct EntranceEnd {
     /// What was abandoned, a line for each strand, once the runtime has ended.
     abandoned: Option<Arc<[String]>>,
     waiters: Vec<Arc<Completion>>,
@@ -155,7 +155,7 @@ impl Entrance {
         self.mark.is_child()
     }
 
-    fn lock_end(&self) -> MutexGuard<'_, End> {
+    fn lock_end(&self) -> MutexGuard<'_, EntranceEnd> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

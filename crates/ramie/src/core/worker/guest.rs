@@ -7,7 +7,7 @@
 //!
 //! | the worker | changed by |
 //! |---|---|
-//! | is between two turns, asleep | [`turn`](Worker::turn), which announces that it runs |
+//! | is between two turns, asleep | [`turn`], which announces that it runs |
 //! | is in a turn | the turn's end, when there is nothing to run, in this order: all ops are with the kernel; it announces its sleep; it looks again |
 //! | is between two turns, awake: it has more to run | `turn`. The descriptor is readable |
 //!
@@ -22,7 +22,11 @@ use std::{cell::Cell, time::Duration};
 
 use ramie_driver::sys::monotonic_ns;
 
-use super::{Worker, idle::QUIET, spread::Taken};
+use super::{
+    Worker,
+    idle::{QUIET, give_back_surplus, has_surplus, look_outside, sleep_bound, take_from_outside},
+    spread::Taken,
+};
 use crate::core::{trace::EventKind, worker::Until};
 
 /// How a turn has ended.
@@ -69,114 +73,112 @@ impl GuestTurn {
     }
 }
 
-impl Worker {
-    /// Lets no closure run in the place of one that has ended, because the loop then could not look
-    /// whether the turn is over.
-    pub(crate) fn become_guest(&mut self) {
-        self.scheduler.may_chain = false;
-    }
+/// Lets no closure run in the place of one that has ended, because the loop then could not look
+/// whether the turn is over.
+pub(crate) fn become_guest(worker: &mut Worker) {
+    worker.scheduler.may_chain = false;
+}
 
-    /// Runs strands until there is nothing to run, or until that time on the system's clock.
-    pub(crate) fn turn(&self, end_ns: u64) -> TurnEnd {
-        self.begin_turn();
-        self.guest.end_ns.set(end_ns);
-        self.guest.has_run.set(false);
-        self.guest.outcome.set(TurnEnd::Finished);
-        self.run(Until::TurnEnd);
-        // Askers may wait for an answer: they wake the worker, and the other loop gives it a turn.
-        self.surveys.set_in_loop(true);
-        if let TurnEnd::Idle(_) = self.guest.outcome.get() {
-            self.watched.fall_asleep();
-        }
-        self.guest.outcome.get()
+/// Runs strands until there is nothing to run, or until that time on the system's clock.
+pub(crate) fn turn(worker: &Worker, end_ns: u64) -> TurnEnd {
+    begin_turn(worker);
+    worker.root.guest.end_ns.set(end_ns);
+    worker.root.guest.has_run.set(false);
+    worker.root.guest.outcome.set(TurnEnd::Finished);
+    worker.run(Until::TurnEnd);
+    // Askers may wait for an answer: they wake the worker, and the other loop gives it a turn.
+    worker.surveys.set_in_loop(true);
+    if let TurnEnd::Idle(_) = worker.root.guest.outcome.get() {
+        worker.watched.fall_asleep();
     }
+    worker.root.guest.outcome.get()
+}
 
-    /// The worker is awake: in a turn, or for good, because its own loop drives it from now on.
-    pub(crate) fn begin_turn(&self) {
-        self.shared.announce_running();
-        self.clock.stir(self.shared);
-        self.watched.wake_up();
-        self.give_back_if_quiet();
+/// The worker is awake: in a turn, or for good, because its own loop drives it from now on.
+pub(crate) fn begin_turn(worker: &Worker) {
+    worker.shared.announce_running();
+    worker.clock.stir(worker.shared);
+    worker.watched.wake_up();
+    give_back_if_quiet(worker);
+}
+
+/// Looks everywhere once. Returns whether the turn is over, or `None` to look again.
+pub(super) fn look_around_in_turn(worker: &Worker) -> Option<bool> {
+    let has_ready = look_outside(worker);
+    let is_settled = worker.io.turn_to_poll(&worker.scheduler, &worker.running);
+    if has_ready || worker.has_ready() || take_from_outside(worker) {
+        return go_on_in_turn(worker);
     }
-
-    /// Looks everywhere once. Returns whether the turn is over, or `None` to look again.
-    pub(super) fn look_around_in_turn(&self) -> Option<bool> {
-        let has_ready = self.look_outside();
-        let is_settled = self.io.turn_to_poll(&self.scheduler, &self.running);
-        if has_ready || self.has_ready() || self.take_from_outside() {
-            return self.go_on_in_turn();
+    let left_for = match worker.membership.as_ref().map(|it| it.steal(worker.shared.live())) {
+        Some(Taken::First(header)) => {
+            worker.shared.record.stolen.add_one();
+            worker.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
+            worker.scheduler.push_stolen(header);
+            return go_on_in_turn(worker);
         }
-        let left_for = match self.membership.as_ref().map(|it| it.steal(self.shared.live())) {
-            Some(Taken::First(header)) => {
-                self.shared.record.stolen.add_one();
-                self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
-                self.scheduler.push_stolen(header);
-                return self.go_on_in_turn();
-            }
-            Some(Taken::LeftFor(time)) => Some(time),
-            Some(Taken::Nothing) | None => None,
-        };
-        if self.workers().is_some_and(|workers| workers.check_finished()) {
-            return self.guest.end(TurnEnd::Finished);
-        }
-        if self.has_runnable() || !is_settled {
-            return self.look_again();
-        }
-        self.shared.announce_sleep();
-        if !self.may_rest() {
-            self.shared.announce_running();
-            return self.look_again();
-        }
-        self.shared.record.sleeps.add_one();
-        self.guest.end(TurnEnd::Idle(self.bound_between_turns(left_for)))
+        Some(Taken::LeftFor(time)) => Some(time),
+        Some(Taken::Nothing) | None => None,
+    };
+    if worker.workers().is_some_and(|workers| workers.check_finished()) {
+        return worker.root.guest.end(TurnEnd::Finished);
     }
-
-    /// The look behind the announcement of a sleep.
-    fn may_rest(&self) -> bool {
-        let is_wanted = || {
-            let is_over = self.workers().is_some_and(|workers| workers.has_news());
-            is_over || self.shared.has_mail() || self.surveys.is_asked()
-        };
-        if is_wanted() || self.timers.are_due(&self.clock) {
-            return false;
-        }
-        self.clock.rest(self.shared, &self.timers, &self.io);
-        if !self.timers.are_due(&self.clock) {
-            return true;
-        }
-        self.clock.stir(self.shared);
-        false
+    if worker.has_runnable() || !is_settled {
+        return look_again(worker);
     }
-
-    fn go_on_in_turn(&self) -> Option<bool> {
-        match self.guest.is_over() {
-            true => self.guest.end(TurnEnd::Busy),
-            false => Some(false),
-        }
+    worker.shared.announce_sleep();
+    if !may_rest(worker) {
+        worker.shared.announce_running();
+        return look_again(worker);
     }
+    worker.shared.record.sleeps.add_one();
+    worker.root.guest.end(TurnEnd::Idle(bound_between_turns(worker, left_for)))
+}
 
-    fn look_again(&self) -> Option<bool> {
-        if self.guest.is_late() { self.guest.end(TurnEnd::Busy) } else { None }
+/// The look behind the announcement of a sleep.
+fn may_rest(worker: &Worker) -> bool {
+    let is_wanted = || {
+        let is_over = worker.workers().is_some_and(|workers| workers.has_news());
+        is_over || worker.shared.has_mail() || worker.surveys.is_asked()
+    };
+    if is_wanted() || worker.timers.are_due(&worker.clock) {
+        return false;
     }
-
-    /// How long the other loop may wait, if nothing makes the descriptor readable.
-    fn bound_between_turns(&self, left_for: Option<Duration>) -> Option<Duration> {
-        let of_driver = self.io.with_open_driver(|driver| driver.poll_limit()).flatten();
-        let bound = [self.sleep_bound(left_for), of_driver].into_iter().flatten().min();
-        if self.guest.has_run.get() || self.guest.idle_since_ns.get() == 0 {
-            self.guest.idle_since_ns.set(monotonic_ns());
-        }
-        match self.has_surplus() {
-            true => Some(bound.unwrap_or(QUIET).min(QUIET)),
-            false => bound,
-        }
+    worker.clock.rest(worker.shared, &worker.timers, &worker.io);
+    if !worker.timers.are_due(&worker.clock) {
+        return true;
     }
+    worker.clock.stir(worker.shared);
+    false
+}
 
-    /// Gives memory back if no strand has run for long.
-    fn give_back_if_quiet(&self) {
-        let since = self.guest.idle_since_ns.get();
-        if since != 0 && monotonic_ns() - since >= QUIET.as_nanos() as u64 && self.has_surplus() {
-            self.give_back_surplus();
-        }
+fn go_on_in_turn(worker: &Worker) -> Option<bool> {
+    match worker.root.guest.is_over() {
+        true => worker.root.guest.end(TurnEnd::Busy),
+        false => Some(false),
+    }
+}
+
+fn look_again(worker: &Worker) -> Option<bool> {
+    if worker.root.guest.is_late() { worker.root.guest.end(TurnEnd::Busy) } else { None }
+}
+
+/// How long the other loop may wait, if nothing makes the descriptor readable.
+fn bound_between_turns(worker: &Worker, left_for: Option<Duration>) -> Option<Duration> {
+    let of_driver = worker.io.with_open_driver(|driver| driver.poll_limit()).flatten();
+    let bound = [sleep_bound(worker, left_for), of_driver].into_iter().flatten().min();
+    if worker.root.guest.has_run.get() || worker.root.guest.idle_since_ns.get() == 0 {
+        worker.root.guest.idle_since_ns.set(monotonic_ns());
+    }
+    match has_surplus(worker) {
+        true => Some(bound.unwrap_or(QUIET).min(QUIET)),
+        false => bound,
+    }
+}
+
+/// Gives memory back if no strand has run for long.
+fn give_back_if_quiet(worker: &Worker) {
+    let since = worker.root.guest.idle_since_ns.get();
+    if since != 0 && monotonic_ns() - since >= QUIET.as_nanos() as u64 && has_surplus(worker) {
+        give_back_surplus(worker);
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ramie_driver::{Driver, sys::monotonic_ns};
 
 use super::{
-    Membership, Until, Worker, lingering, patience::ThisCpu, run_loop::deliver_log, sampling,
-    spread::Taken, survey,
+    Membership, Until, Worker, guest::look_around_in_turn, lingering, patience::ThisCpu,
+    run_loop::deliver_log, sampling, spread::Taken, survey,
 };
 use crate::core::{primitive::pause, trace::EventKind};
 
@@ -37,7 +37,7 @@ impl Worker {
         self.membership.iter().for_each(|member| member.set_idle(true));
         let is_over = loop {
             let looked = match until {
-                Until::TurnEnd => self.look_around_in_turn(),
+                Until::TurnEnd => look_around_in_turn(self),
                 Until::Root | Until::Finished => self.look_around(until),
             };
             if let Some(is_over) = looked {
@@ -50,29 +50,6 @@ impl Worker {
         is_over
     }
 
-    /// Looks at everything that comes from outside the queues. Returns whether there is something
-    /// to run.
-    pub(super) fn look_outside(&self) -> bool {
-        self.running.read_clock();
-        self.running.recorder.look(&self.surveys);
-        lingering::answer_if_due(self);
-        survey::answer_if_asked(self);
-        deliver_log(self);
-        self.drain_inbox();
-        self.timers.fire(&self.clock, &self.scheduler, &self.shared.record);
-        self.has_ready()
-    }
-
-    /// Queues this worker's share of the closures from outside. Returns whether there was one.
-    pub(super) fn take_from_outside(&self) -> bool {
-        let taken = self.membership.as_ref().filter(|_| self.scheduler.has_peers);
-        let Some(header) = taken.and_then(Membership::take_from_outside) else { return false };
-        self.shared.record.woken_by_threads.add_one();
-        self.running.recorder.note_deed(EventKind::Received, header.id_bits());
-        self.scheduler.push_stolen(header);
-        true
-    }
-
     /// Looks everywhere once, and sleeps if there is nothing to run. Returns whether the loop is
     /// over, or `None` if the worker has to look again.
     fn look_around(&self, until: Until) -> Option<bool> {
@@ -81,10 +58,10 @@ impl Worker {
             self.membership.iter().for_each(Membership::pass_search_on);
             Some(false)
         };
-        if self.look_outside() {
+        if look_outside(self) {
             return go_on();
         }
-        if self.take_from_outside() {
+        if take_from_outside(self) {
             return Some(false);
         }
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
@@ -162,37 +139,10 @@ impl Worker {
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
     }
 
-    /// How long the worker may sleep if nobody wakes it.
-    pub(super) fn sleep_bound(&self, longest: Option<Duration>) -> Option<Duration> {
-        let next = self.timers.next_ns();
-        let grace = self.workers().and_then(|workers| workers.ending.grace_left());
-        let lingering = self.workers().and_then(|workers| workers.lingering.left());
-        [self.clock.sleep_bound(next), grace, lingering, longest].into_iter().flatten().min()
-    }
-
-    /// Whether a long sleep gives memory back.
-    pub(super) fn has_surplus(&self) -> bool {
-        self.stacks.has_surplus()
-            || self.scheduler.ready.has_surplus()
-            || self.io.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false)
-    }
-
-    /// Gives memory back, because the worker has slept long. That may take long, too; meanwhile
-    /// other work may come up.
-    pub(super) fn give_back_surplus(&self) {
-        let is_wanted = || {
-            self.io.poll(&self.scheduler, &self.running);
-            self.has_runnable() || self.shared.is_notified() || self.timers.are_due(&self.clock)
-        };
-        self.stacks.give_back_surplus(is_wanted);
-        self.scheduler.ready.give_back_surplus();
-        self.io.with_open_driver(Driver::give_back_surplus);
-    }
-
     fn sleep_in_kernel(&self, longest: Option<Duration>) {
-        let bound = self.sleep_bound(longest);
+        let bound = sleep_bound(self, longest);
         let ready = &self.scheduler.ready;
-        let is_quiet = self.has_surplus() && bound.is_none_or(|bound| bound > QUIET);
+        let is_quiet = has_surplus(self) && bound.is_none_or(|bound| bound > QUIET);
         let (nap, start) =
             if is_quiet { (Some(QUIET), Some(self.clock.now_ns())) } else { (bound, None) };
         // The next poll comes after all switches from here on. If it came with the first op of a
@@ -206,9 +156,59 @@ impl Worker {
         let slept_through = ready.is_empty() && !self.shared.has_mail();
         let is_manual = self.clock.is_manual();
         if slept_through && (is_manual || self.clock.now_ns() - start >= QUIET.as_nanos() as u64) {
-            self.give_back_surplus();
+            give_back_surplus(self);
         }
     }
+}
+
+/// Looks at everything that comes from outside the queues. Returns whether there is something
+/// to run.
+pub(super) fn look_outside(worker: &Worker) -> bool {
+    worker.running.read_clock();
+    worker.running.recorder.look(&worker.surveys);
+    lingering::answer_if_due(worker);
+    survey::answer_if_asked(worker);
+    deliver_log(worker);
+    worker.drain_inbox();
+    worker.timers.fire(&worker.clock, &worker.scheduler, &worker.shared.record);
+    worker.has_ready()
+}
+
+/// Queues this worker's share of the closures from outside. Returns whether there was one.
+pub(super) fn take_from_outside(worker: &Worker) -> bool {
+    let taken = worker.membership.as_ref().filter(|_| worker.scheduler.has_peers);
+    let Some(header) = taken.and_then(Membership::take_from_outside) else { return false };
+    worker.shared.record.woken_by_threads.add_one();
+    worker.running.recorder.note_deed(EventKind::Received, header.id_bits());
+    worker.scheduler.push_stolen(header);
+    true
+}
+
+/// How long the worker may sleep if nobody wakes it.
+pub(super) fn sleep_bound(worker: &Worker, longest: Option<Duration>) -> Option<Duration> {
+    let next = worker.timers.next_ns();
+    let grace = worker.workers().and_then(|workers| workers.ending.grace_left());
+    let lingering = worker.workers().and_then(|workers| workers.lingering.left());
+    [worker.clock.sleep_bound(next), grace, lingering, longest].into_iter().flatten().min()
+}
+
+/// Whether a long sleep gives memory back.
+pub(super) fn has_surplus(worker: &Worker) -> bool {
+    worker.stacks.has_surplus()
+        || worker.scheduler.ready.has_surplus()
+        || worker.io.with_open_driver(|driver| driver.has_surplus()).unwrap_or(false)
+}
+
+/// Gives memory back, because the worker has slept long. That may take long, too; meanwhile
+/// other work may come up.
+pub(super) fn give_back_surplus(worker: &Worker) {
+    let is_wanted = || {
+        worker.io.poll(&worker.scheduler, &worker.running);
+        worker.has_runnable() || worker.shared.is_notified() || worker.timers.are_due(&worker.clock)
+    };
+    worker.stacks.give_back_surplus(is_wanted);
+    worker.scheduler.ready.give_back_surplus();
+    worker.io.with_open_driver(Driver::give_back_surplus);
 }
 
 #[cfg(test)]

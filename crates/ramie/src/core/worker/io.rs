@@ -110,8 +110,8 @@ impl WorkerIo {
         }
     }
 
-    /// Makes a turn of the driver before the thread waits in another program's loop. Returns whether
-    /// it may: all ops are with the kernel, and the driver has nothing more to report.
+    /// Makes a turn of the driver before the thread waits in another program's loop. Returns
+    /// whether it may: all ops are with the kernel, and the driver has nothing more to report.
     pub(super) fn turn_to_poll(&self, scheduler: &Scheduler, running: &RunningStrand) -> bool {
         let mut driver = self.driver.borrow_mut();
         let Some(driver) = driver.as_mut() else { return true };
@@ -172,5 +172,6 @@ fn turn(driver: &mut Driver, wait: Wait, scheduler: &Scheduler, running: &Runnin
 /// The driver handles all that can be handled; the rest is a broken invariant.
 #[cold]
 fn fail(error: &std::io::Error) -> ! {
-    ramie_driver::sys::fatal(&format!("the driver failed: {error}; please report this. Aborting."))
+    let text = format!("the driver failed: {error}; please report this. Aborting.");
+    ramie_driver::sys::fatal(&text)
 }

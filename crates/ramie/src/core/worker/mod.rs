@@ -11,9 +11,9 @@
 //! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
 //!   fibers), [`placed`] (fibers for a certain worker), [`entrance`] and [`outside`] (spawns by
 //!   other threads), [`guest`] (a worker that another program's loop drives), [`ending`],
-//!   [`thread_strands`] (runtimes whose strands are threads), [`runtime_ref`], [`daemons`] (strands for which `run`
-//!   does not wait), [`lingering`] (the fibers for which it still waits), [`pool`] (threads for
-//!   blocking calls);
+//!   [`thread_strands`] (runtimes whose strands are threads), [`runtime_ref`] (either kind),
+//!   [`daemons`] (strands for which `run` does not wait), [`lingering`] (the fibers for which it
+//!   still waits), [`pool`] (threads for blocking calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
@@ -95,7 +95,7 @@ pub(crate) use self::{
     facts::{LimitFacts, StrandFacts, WaitFacts},
     fiber_stack::FiberStack,
     figures::{levels_of, recorded, tally},
-    guest::TurnEnd,
+    guest::{TurnEnd, become_guest, begin_turn, turn},
     io::{SWITCHES_PER_POLL, WorkerIo},
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
@@ -126,8 +126,7 @@ pub(crate) use self::{
     workers::Workers,
 };
 use self::{
-    current::CURRENT, guest::GuestTurn, patience::Patience, plugged::Plugged, recorder::note_wake,
-    watched::Watched,
+    current::CURRENT, patience::Patience, plugged::Plugged, recorder::note_wake, watched::Watched,
 };
 pub use self::{
     entrance::RuntimeEnded,
@@ -161,8 +160,6 @@ pub(crate) struct Worker {
     /// The runtime of which this thread is a strand.
     pub(crate) thread_strands: Option<Arc<ThreadStrands>>,
     patience: Patience,
-    /// The present turn, if another program's loop drives this worker.
-    guest: GuestTurn,
     /// By which other threads ask for facts about the strands of this worker.
     pub(crate) surveys: Arc<SurveyInbox>,
     pub(crate) watched: Watched,
@@ -260,7 +257,6 @@ impl Worker {
             plugged: Plugged::default(),
             thread_strands: None,
             patience: Patience::default(),
-            guest: GuestTurn::default(),
             surveys,
             watched: Watched::new(),
         };

@@ -9,7 +9,7 @@ use std::{
 
 use ramie_coro::context;
 
-use super::{FiberStack, Installed, Shared, SurveyInbox, Worker, WorkerTimers};
+use super::{FiberStack, Installed, Shared, SurveyInbox, Worker, WorkerTimers, guest::GuestTurn};
 use crate::core::strand::{StrandHeader, Wake, WakeRef};
 
 /// Calls `f` with `strand` as the current one of `ramie_coro`. `f` suspends only by the loop, which
@@ -36,6 +36,8 @@ pub(crate) struct RootStrand {
     context_strand: Cell<*const context::Strand>,
     /// The wait of the thread for the end of its fibers.
     pub(super) waits_for_fibers: Cell<Option<WakeRef>>,
+    /// The present turn, if another loop of the thread drives this worker.
+    pub(super) guest: GuestTurn,
     /// Where askers find the id of this strand.
     surveys: Arc<SurveyInbox>,
 }
@@ -46,6 +48,7 @@ impl RootStrand {
             stack: Box::new(FiberStack::of_thread(shared)),
             context_strand: Cell::new(null()),
             waits_for_fibers: Cell::new(None),
+            guest: GuestTurn::default(),
             surveys,
         }
     }

@@ -22,6 +22,7 @@ use ramie_driver::{
 use super::{
     FiberStack, NoSwitch, Worker, attach,
     contexts::{resume_contexts, suspend_contexts},
+    idle::take_from_outside,
     lingering,
     placed::note_taken,
     run_queue::Next,
@@ -86,7 +87,7 @@ impl Order for ByPolicy {
 
 impl Order for InGuestTurn {
     fn next(worker: &Worker) -> Option<Next> {
-        if worker.guest.is_over() {
+        if worker.root.guest.is_over() {
             return None;
         }
         let next = match (worker.plugged.is_some(), worker.scheduler.has_peers) {
@@ -94,7 +95,7 @@ impl Order for InGuestTurn {
             (false, true) => InTurns::next(worker),
             (false, false) => InOrder::next(worker),
         };
-        worker.guest.note_run(next.is_some());
+        worker.root.guest.note_run(next.is_some());
         next
     }
 }
@@ -240,7 +241,7 @@ impl Worker {
         lingering::answer_if_due(self);
         survey::answer_if_asked(self);
         deliver_log(self);
-        self.take_from_outside();
+        take_from_outside(self);
         if let Some(member) = &self.membership
             && self.scheduler.has_peers
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())
