@@ -746,8 +746,8 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "spawner_does_not_fence",
         file: "core/worker/stealing.rs",
-        from: "self.queue.push(header);\n        fence(Ordering::SeqCst);",
-        to: "self.queue.push(header);",
+        from: "self.push(header);\n        fence(Ordering::SeqCst);",
+        to: "self.push(header);",
         model: "core::worker::workers_models::what_is_shared_is_stolen",
         verdict: DEADLOCK,
     },
@@ -776,6 +776,22 @@ pub const CANARIES: &[Canary] = &[
         from: "fence(Ordering::SeqCst);\n                    self.pass_search_on();",
         to: "self.pass_search_on();",
         model: "core::worker::workers_models::a_thief_wakes_the_next",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "closure_from_outside_is_queued_without_a_fence",
+        file: "core/worker/outside.rs",
+        from: "fence(Ordering::SeqCst);\n        self.wake_one();",
+        to: "self.wake_one();",
+        model: "core::worker::workers_models::what_comes_from_outside_is_taken",
+        verdict: DEADLOCK,
+    },
+    Canary {
+        name: "one_that_takes_from_outside_wakes_nobody",
+        file: "core/worker/outside.rs",
+        from: "self.pass_search_on();",
+        to: "",
+        model: "core::worker::workers_models::one_that_takes_from_outside_wakes_the_next",
         verdict: DEADLOCK,
     },
     Canary {

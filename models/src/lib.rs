@@ -124,6 +124,8 @@ hold! {
         what_is_shared_is_stolen,
         a_thief_wakes_the_next,
         one_that_has_enough_wakes_another,
+        what_comes_from_outside_is_taken,
+        one_that_takes_from_outside_wakes_the_next,
         the_end_is_noticed,
         the_end_does_not_come_early,
     ]

@@ -5,7 +5,9 @@
 
 mod daemons;
 mod ending;
+mod entrance;
 mod lingering;
+mod outside;
 mod shared;
 mod spread;
 mod stealing;

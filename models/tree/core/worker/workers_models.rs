@@ -61,6 +61,46 @@ pub(crate) fn what_is_shared_is_stolen() {
     });
 }
 
+/// The race to fear: a closure is queued from outside while the worker that could start it falls
+/// asleep.
+pub(crate) fn what_comes_from_outside_is_taken() {
+    check_within(3, || {
+        let mut members = members(2);
+        let (taker, other) = (members.remove(1), members.remove(0));
+        let taker = thread::spawn(move || {
+            let member = enter(taker);
+            while member.take_from_outside().is_none() {
+                sleep(&member);
+            }
+        });
+        other.workers.note_spawned_outside();
+        other.workers.push_outside(slab::take());
+        taker.join().unwrap();
+    });
+}
+
+/// A worker that takes one of two closures from outside wakes another for the rest.
+pub(crate) fn one_that_takes_from_outside_wakes_the_next() {
+    check_within(2, || {
+        let mut members = members(2);
+        let takers = [members.remove(1), members.remove(0)].map(|member| {
+            let workers = Arc::clone(&member.workers);
+            let taker = thread::spawn(move || {
+                let member = enter(member);
+                while member.take_from_outside().is_none() {
+                    sleep(&member);
+                    // The closure that keeps it awake may not be in the queue yet.
+                    thread::yield_now();
+                }
+            });
+            (workers, taker)
+        });
+        let workers = Arc::clone(&takers[0].0);
+        (0..2).for_each(|_| workers.push_outside(slab::take()));
+        takers.into_iter().for_each(|(_, taker)| taker.join().unwrap());
+    });
+}
+
 /// A thief that finds something wakes the next one while there is more.
 pub(crate) fn a_thief_wakes_the_next() {
     check_within(2, || {

@@ -22,7 +22,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Membership, Workers};
+use super::{stealing::Membership, workers::Workers};
 use crate::core::{
     primitive::{AtomicU64, AtomicUsize, Ordering, fence},
     strand::StrandHeader,

@@ -11,8 +11,9 @@ use std::{sync::Arc, time::Duration};
 use crossbeam_deque::Stealer;
 
 use super::{
-    Daemons, Entrance, Pool, Shared,
+    Daemons, Pool, Shared,
     ending::RuntimeEnd,
+    entrance::Entrance,
     lingering::Lingering,
     outside::OutsideQueue,
     stealing::{GROUP, Membership},
