@@ -53,6 +53,14 @@ pub use crate::{
     fiber_local as thread_local,
     op::blocking,
 };
+#[doc = include_str!("../docs/embedding.md")]
+pub mod embedding {
+    #[doc(no_inline)]
+    pub use crate::runtime::{
+        BackgroundRuntime, Builder, GuestRuntime, Handle, Runtime, RuntimeEnded, Turned,
+    };
+}
+
 pub use deadlock::Deadlock;
 pub use prefork::prefork;
 #[doc(no_inline)]

@@ -66,8 +66,8 @@ impl Unended {
     /// Logs the fibers, and the workers that have not answered.
     pub(crate) fn report(&self, silent_workers: &[usize]) {
         let mut text = format!(
-            "run is still waiting {:?} after its closure returned; strands that have not ended: \
-             {}",
+            "run is still waiting {:?} after its closure returned (or the shutdown of its runtime \
+             began); strands that have not ended: {}",
             Self::PATIENCE,
             self.count
         );
