@@ -226,7 +226,8 @@ impl GuestRuntime {
     /// closure and its value may be `!Send`, such as a reference-counted widget of a GUI.
     ///
     /// # Errors
-    /// As [`fiber::Builder::spawn_local`]; [`RuntimeEnded`]: the end of the runtime has begun.
+    /// As [`fiber::Builder::spawn_local`](crate::fiber::Builder::spawn_local); [`RuntimeEnded`]:
+    /// the end of the runtime has begun.
     ///
     /// # Panics
     /// Inside a runtime.

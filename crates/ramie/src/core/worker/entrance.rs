@@ -257,7 +257,7 @@ mod tests {
     fn closing_waits_for_those_that_were_admitted() {
         let entrance = Entrance::default();
         thread::scope(|s| {
-            let admission = entrance.admit().ok().expect("it is open");
+            let Ok(admission) = entrance.admit() else { panic!("it is open") };
             let closes = s.spawn(|| entrance.close());
             assert!(!closes.is_finished(), "it is closed while a spawn is under way");
             drop(admission);
