@@ -308,6 +308,7 @@ impl Guest {
             own.run(Until::Finished);
         }
         drop(watched);
+        own.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
         let abandoned = own.abandon_all();
         let abandoned = others.end(&workers, own, fibers, abandoned);
         match thread::panicking() {

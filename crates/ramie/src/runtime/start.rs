@@ -78,6 +78,7 @@ where
         None => catch_main(f),
     };
     let outcome = run_main(&force, header, main);
+    force.first.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
     let abandoned = force.end(fibers);
     report(config, &abandoned);
     match outcome {

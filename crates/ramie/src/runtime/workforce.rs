@@ -88,16 +88,15 @@ impl OtherWorkers {
         self.threads.join();
     }
 
-    /// Ends the runtime, when worker 0 has abandoned its fibers.
+    /// Ends the runtime, when worker 0, `first`, has abandoned its fibers.
     pub(super) fn end(
         self,
         workers: &Workers,
-        first: impl AsRef<Worker>,
+        first: impl Sized,
         fibers: HandedOut<Fibers>,
         mut abandoned: Vec<AbandonedFiber>,
     ) -> AbandonedFibers {
         abandoned.extend(self.threads.join());
-        first.as_ref().io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
         drop(first);
         fibers.settle();
         self.pool.close();
@@ -105,12 +104,6 @@ impl OtherWorkers {
         let abandoned = AbandonedFibers::of(&abandoned);
         workers.entrance.end(Arc::clone(&abandoned.lines));
         abandoned
-    }
-}
-
-impl AsRef<Worker> for Worker {
-    fn as_ref(&self) -> &Worker {
-        self
     }
 }
 
