@@ -160,7 +160,8 @@ void ramie_channel_free(ramie_channel *channel);
 
 /* ---- Inside the loop of another program ----
  * The first worker of such a runtime runs only in ramie_guest_turn. All functions with a
- * ramie_guest are for the thread that has made it; on others they return -EPERM. */
+ * ramie_guest are for the thread that has made it; on others they return -EPERM. A ramie_join on that
+ * thread would wait for ever unless the fiber has ended, because no turn is given meanwhile. */
 
 #define RAMIE_IDLE 0  /* all fibers wait; the next turn is due when the descriptor is readable */
 #define RAMIE_BUSY 1  /* there is more to run; the descriptor is readable */

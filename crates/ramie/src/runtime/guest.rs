@@ -225,6 +225,10 @@ impl GuestRuntime {
     /// Spawns a fiber on worker 0, as [`fiber::spawn_local`](crate::fiber::spawn_local) does: its
     /// closure and its value may be `!Send`, such as a reference-counted widget of a GUI.
     ///
+    /// A join of the fiber on this thread, before the fiber has ended, would wait for ever, because
+    /// no turn is given meanwhile. Await the handle on the executor of the loop, or ask
+    /// [`is_finished`](JoinHandle::is_finished) after a turn.
+    ///
     /// # Errors
     /// As [`fiber::Builder::spawn_local`](crate::fiber::Builder::spawn_local); [`RuntimeEnded`]:
     /// the end of the runtime has begun.
@@ -302,10 +306,12 @@ impl Guest {
         let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
         self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });
         let Guest { watched, worker: own, workers, others, fibers, config, _inspected, .. } = self;
-        worker::begin_turn(&own);
-        if may_run {
+        {
             let _installed = Installed::new(&own);
-            own.run(Until::Finished);
+            worker::begin_turn(&own);
+            if may_run {
+                own.run(Until::Finished);
+            }
         }
         drop(watched);
         own.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
