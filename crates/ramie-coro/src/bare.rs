@@ -230,8 +230,10 @@ impl<Input, Yield, Return> BareCoroutine<Input, Yield, Return> {
     pub fn presumed_stack_pointer(&self) -> *const u8 {
         const { assert!(STACK_POINTER_WORD < size_of::<Self>() / size_of::<usize>()) };
         let words = ptr::from_ref(self).cast::<*const u8>();
-        // SAFETY: the word lies in the coroutine, whose first fields are words without gaps.
-        unsafe { words.add(STACK_POINTER_WORD).read() }
+        // SAFETY: the coroutine has that word, by the check above.
+        let word = unsafe { words.add(STACK_POINTER_WORD) };
+        // SAFETY: the first fields of a coroutine are words, without gaps between them.
+        unsafe { word.read() }
     }
 
     /// Returns the stack if the coroutine is done; otherwise drops the coroutine.
