@@ -96,7 +96,7 @@ pub(crate) struct Bench {
 #[derive(Debug)]
 enum Prepared {
     Threads,
-    Fibers(ramie::Runtime),
+    Fibers(Box<ramie::Runtime>),
     Coroutines,
     Futures(Task, tokio::runtime::Runtime),
     /// This number of processes, which start with each repetition.
@@ -138,7 +138,7 @@ impl Bench {
                 if options.member.count_runs || options.counters && !options.member.member {
                     counted = Some(plan.build_counted()?);
                 }
-                Prepared::Fibers(plan.build()?)
+                Prepared::Fibers(Box::new(plan.build()?))
             }
             (Engine::Processes, _) => {
                 let few = u32::try_from(workload.shares().0).unwrap_or(u32::MAX);
@@ -269,7 +269,7 @@ impl Bench {
     pub(crate) fn run_as_member(&self) -> Result<(), Failure> {
         let runtime = match (&self.prepared, &self.counted) {
             (_, Some(counted)) => Some(counted),
-            (Prepared::Fibers(runtime), None) => Some(runtime),
+            (Prepared::Fibers(runtime), None) => Some(&**runtime),
             _ => None,
         };
         match (&self.workload, &self.means, runtime) {
