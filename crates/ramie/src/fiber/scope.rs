@@ -14,7 +14,10 @@ use std::{
 };
 
 use super::{Builder, ScopedJoinHandle};
-use crate::core::strand::{NoValue, Raised, ScopeData};
+use crate::core::{
+    cancel,
+    strand::{NoValue, Raised, ScopeData},
+};
 
 /// A region that owns strands; twin of [`std::thread::Scope`]. Made by [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -111,6 +114,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // may run.
         let outcome = crate::core::panic::catch(f);
         self.data.wait_for_all(called_at);
+        if self.data.was_interrupted() {
+            cancel::note_notice();
+        }
         let panicked = self.data.take_panic();
         match (outcome, panicked) {
             (Err(payload), _) => resume_unwind(payload),

@@ -13,6 +13,7 @@ mod cancel_soundness;
 mod cancel_waits;
 mod jumping_clock;
 mod local;
+mod notices;
 mod park;
 mod retry_pauses;
 mod scoped_value;

@@ -13,7 +13,7 @@ use std::{
 
 use ramie_coro::context;
 
-use super::{Cancelled, node::Node};
+use super::{Cancelled, node::Node, notices::note_notice};
 use crate::core::time::Deadline;
 
 static KEY: context::Key = context::Key::new();
@@ -163,13 +163,17 @@ pub(crate) unsafe fn around(strand: &context::Strand) -> Around {
     around
 }
 
-/// The reason why the current strand is cancelled, if it is.
+/// The reason why the current strand is cancelled, if it is. A caller that gets one reports it, so
+/// this counts as a notice.
 pub(crate) fn cause() -> Option<Cancelled> {
     let mut cause = None;
     visit(|frame| {
         cause = frame.cause();
         cause.is_none()
     });
+    if cause.is_some() {
+        note_notice();
+    }
     cause
 }
 

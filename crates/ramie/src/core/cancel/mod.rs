@@ -12,6 +12,7 @@
 //! - [`scope`] makes a scope that can be cancelled from anywhere, by its [`CancelHandle`].
 //! - [`shield`] keeps the cancellation of outer scopes from the closure that it calls.
 //! - [`check_cancelled`] makes a cancel point of its own.
+//! - [`notices`] shows whether a cancellation has interrupted what a strand did.
 //!
 //! Cancellation is *level-triggered*: once a scope is cancelled, every cancel point in it fails,
 //! until the scope is left. It reaches the strand that is in the scope and the strands of every
@@ -52,6 +53,7 @@ mod error;
 mod frame;
 mod handle;
 mod node;
+mod notices;
 mod partial;
 mod steps;
 
@@ -61,12 +63,14 @@ use self::frame::Frame;
 pub use self::{
     error::{Cancelled, Elapsed},
     handle::{CancelHandle, CancelScope, scope},
+    notices::{Notices, notices},
     partial::{bytes_moved, is_cancelled, unsent_bytes},
 };
 pub(crate) use self::{
     error::{STRAND_CANCELLED, errors_with_cancelled},
     frame::{InheritedLimits, ambient, around, back_off, cause, inherit, snapshot},
     node::fence_after_begin,
+    notices::note_notice,
     partial::after,
     steps::Steps,
 };

@@ -101,6 +101,9 @@ unsafe fn end(
     let scope = header.attributes.scope();
     // SAFETY: a scope waits for its strands: its data outlives `child_ended` below.
     let scope = unsafe { scope.as_ref() };
+    if panicked && let Some(scope) = scope {
+        scope.note_interruption();
+    }
     if header.join.is_detached() {
         // SAFETY: nobody holds a handle: the outcome and the header are this end's.
         unsafe { end_detached(worker, header, scope, panicked, stack) };

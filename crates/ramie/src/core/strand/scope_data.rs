@@ -41,6 +41,8 @@ pub(crate) struct ScopeData {
     done: Completion,
     /// A strand was abandoned, so the count will never reach zero.
     is_lost: AtomicBool,
+    /// A strand has noticed a cancellation, or has panicked.
+    is_interrupted: AtomicBool,
     panicked: Mutex<Option<Sentence>>,
     /// The worker of the strand that waits for the scope.
     owner: &'static Shared,
@@ -68,6 +70,7 @@ impl ScopeData {
             strands: AtomicUsize::new(1),
             done: Completion::new(),
             is_lost: AtomicBool::new(false),
+            is_interrupted: AtomicBool::new(false),
             panicked: Mutex::new(None),
             owner: worker.shared,
             opener: worker.current_header().id(),
@@ -110,6 +113,18 @@ impl ScopeData {
         let text = format!("a strand of the scope panicked: {text}");
         let mut panicked = self.panicked.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         panicked.get_or_insert(Sentence { text, is_reported });
+    }
+
+    /// Records that a strand has noticed a cancellation, or has panicked.
+    #[cold]
+    pub(crate) fn note_interruption(&self) {
+        // Relaxed: `child_ended` releases it.
+        self.is_interrupted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a strand has noticed a cancellation, or has panicked. Asked when all have ended.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_panic(&self) -> Option<Sentence> {

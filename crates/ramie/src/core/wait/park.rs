@@ -121,6 +121,7 @@ fn check_and_enter<'a>(worker: &'a Worker, record: &WaitRecord) -> Result<&'a Fi
 fn enter_cancel_point(record: &WaitRecord) -> Result<(), Refused> {
     let ambient = cancel::ambient();
     if ambient.is_cancelled || ambient.deadline.has_passed() {
+        cancel::note_notice();
         return Err(Refused::Cancelled);
     }
     record.ends_at.set(record.deadline.min(ambient.deadline));
@@ -168,6 +169,7 @@ impl<'a> Prepared<'a> {
         // Only a cancel point is ever marked as in a scope.
         if self.record.is_in_scope.get() && self.claim_if_cancelled() {
             self.ended();
+            cancel::note_notice();
             return Wake::Cancelled;
         }
         let ends_at = self.record.ends_at.get();

@@ -70,10 +70,18 @@ pub(crate) struct FiberStack {
     pub(crate) locals: Locals,
     /// Where the strand was spawned; the word of its header before its start.
     spawned_at: Cell<Option<&'static Location<'static>>>,
-    /// When the strand started, in ms by the worker's coarse clock.
-    started_ms: Cell<u32>,
-    /// The epoch of the header when the strand started.
-    first_epoch: Cell<u32>,
+    start: StrandStart,
+    /// The number of cancellations that strands on this stack have noticed
+    /// (core/cancel/notices.rs).
+    pub(crate) notices: Cell<u32>,
+}
+
+/// The start of the strand that has a stack.
+struct StrandStart {
+    /// In ms by the worker's coarse clock.
+    at_ms: Cell<u32>,
+    /// The epoch of the header at that time.
+    epoch: Cell<u32>,
 }
 
 /// The bytes at the base that an idle stack keeps; if it was used deeper, the rest is given back.
@@ -97,8 +105,8 @@ impl FiberStack {
             position: Cell::new(position),
             locals: Locals::default(),
             spawned_at: Cell::new(None),
-            started_ms: Cell::new(0),
-            first_epoch: Cell::new(0),
+            start: StrandStart { at_ms: Cell::new(0), epoch: Cell::new(0) },
+            notices: Cell::new(0),
         }
     }
 
@@ -294,7 +302,7 @@ fn main(stack: *const FiberStack, yielder: &Yielder) {
 fn run_closures(worker: &Worker, stack: &FiberStack, header: &'static StrandHeader) {
     let mut header = header;
     loop {
-        stack.started_ms.set(worker.running.now_ms());
+        stack.start.at_ms.set(worker.running.now_ms());
         crate::core::strand::run_to_end(worker, stack, header);
         match worker.next_fresh_for(stack) {
             Some(next) => header = next,
@@ -325,12 +333,12 @@ impl FiberStack {
 
     /// The number of full waits that the strand has begun, modulo 2^24.
     pub(super) fn waits(&self, header: &StrandHeader) -> u32 {
-        header.epoch().wrapping_sub(self.first_epoch.get()) & ((1 << 24) - 1)
+        header.epoch().wrapping_sub(self.start.epoch.get()) & ((1 << 24) - 1)
     }
 
     /// The time since the fiber started.
     pub(super) fn age_ms(&self, now_ms: u32) -> Option<u32> {
-        (!self.is_of_thread()).then(|| now_ms.wrapping_sub(self.started_ms.get()))
+        (!self.is_of_thread()).then(|| now_ms.wrapping_sub(self.start.at_ms.get()))
     }
 
     /// The memory of the stack; none for a thread's. The caller is not on the stack, or runs there.
@@ -357,7 +365,7 @@ impl FiberStack {
     pub(crate) fn stand_for(&self, header: &'static StrandHeader) {
         self.header.set(header);
         self.spawned_at.set(header.spawned_at());
-        self.first_epoch.set(header.epoch());
+        self.start.epoch.set(header.epoch());
         header.stack.set(self);
     }
 }
