@@ -1,0 +1,104 @@
+//! The options of a pool.
+
+use std::{marker::PhantomData, time::Duration};
+
+use crate::{ManageConnection, Pool};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) max_size: usize,
+    pub(crate) min_idle: usize,
+    pub(crate) connection_timeout: Duration,
+    pub(crate) max_lifetime: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) test_after_idle: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            max_size: 10,
+            min_idle: 0,
+            connection_timeout: Duration::from_secs(30),
+            max_lifetime: Some(Duration::from_secs(30 * 60)),
+            idle_timeout: Some(Duration::from_secs(10 * 60)),
+            test_after_idle: Some(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Sets the options of a [`Pool`]; made by [`Pool::builder`].
+#[derive(Debug)]
+#[must_use = "a pool is made by `build`"]
+pub struct PoolBuilder<M> {
+    options: Options,
+    manager: PhantomData<fn(M)>,
+}
+
+impl<M: ManageConnection> PoolBuilder<M> {
+    pub(crate) fn new() -> Self {
+        PoolBuilder { options: Options::default(), manager: PhantomData }
+    }
+
+    /// The largest number of connections, by default 10.
+    ///
+    /// # Panics
+    /// If it is 0, or more than [`Semaphore::MAX_PERMITS`](ramie::sync::Semaphore::MAX_PERMITS).
+    pub fn max_size(mut self, connections: usize) -> Self {
+        assert!(connections > 0, "a pool has room for one connection at least");
+        let limit = ramie::sync::Semaphore::MAX_PERMITS;
+        assert!(connections <= limit, "a pool has room for {limit} connections at most");
+        self.options.max_size = connections;
+        self
+    }
+
+    /// The number of idle connections that the keeper tries to have ready, by default 0. The pool
+    /// never has more than [`max_size`](Self::max_size) connections.
+    ///
+    /// If a connection cannot be opened, the keeper tries again after a second, and then after
+    /// pauses that double up to 32 seconds.
+    pub fn min_idle(mut self, connections: usize) -> Self {
+        self.options.min_idle = connections;
+        self
+    }
+
+    /// How long [`Pool::get`] waits for a connection at most, opening and testing included; by
+    /// default 30 seconds.
+    pub fn connection_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connection_timeout = timeout;
+        self
+    }
+
+    /// How old a connection may become, by default 30 minutes. One that is in use is closed when it
+    /// is returned.
+    pub fn max_lifetime(mut self, lifetime: Option<Duration>) -> Self {
+        self.options.max_lifetime = lifetime;
+        self
+    }
+
+    /// How long a connection may be idle before it is closed, by default 10 minutes.
+    pub fn idle_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.options.idle_timeout = timeout;
+        self
+    }
+
+    /// Tests a connection before it is lent if it has been idle for at least this time, by default
+    /// one second. With `Duration::ZERO` every idle connection is tested, with `None` none is.
+    ///
+    /// A test costs an exchange with the server; without one, a request can get a connection that
+    /// the server has closed meanwhile.
+    #[doc(alias = "test_on_check_out")]
+    pub fn test_after_idle(mut self, time: Option<Duration>) -> Self {
+        self.options.test_after_idle = time;
+        self
+    }
+
+    /// Makes the pool. If it is to have idle connections, the keeper begins to open them.
+    ///
+    /// # Blocking
+    /// Never.
+    #[must_use]
+    pub fn build(self, manager: M) -> Pool<M> {
+        Pool::new(manager, self.options)
+    }
+}

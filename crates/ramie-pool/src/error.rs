@@ -1,0 +1,71 @@
+//! The error of a request for a connection.
+
+use std::{error::Error, fmt, io};
+
+use ramie::{cancel::Cancelled, structured::Failure};
+
+/// The reason why a request got no connection.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PoolError<E> {
+    /// The timeout passed while the strand waited for a connection, or while one was opened.
+    Timeout,
+    /// The pool is closed.
+    Closed,
+    /// The strand is cancelled.
+    Cancelled(Cancelled),
+    /// A connection was to be opened, and could not be.
+    Connect(E),
+}
+
+impl<E> fmt::Display for PoolError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PoolError::Timeout => {
+                "got no connection of the pool in time; raise max_size or connection_timeout, or \
+                 hold connections for shorter"
+            }
+            PoolError::Closed => "the pool of connections is closed",
+            PoolError::Cancelled(_) => "the request for a connection of the pool was cancelled",
+            PoolError::Connect(_) => "cannot open a connection for the pool",
+        })
+    }
+}
+
+impl<E: Error + 'static> Error for PoolError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PoolError::Cancelled(cancelled) => Some(cancelled),
+            PoolError::Connect(error) => Some(error),
+            PoolError::Timeout | PoolError::Closed => None,
+        }
+    }
+}
+
+impl<E: Error + 'static> Failure for PoolError<E> {
+    fn is_cancelled(&self) -> bool {
+        matches!(self, PoolError::Cancelled(_))
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self)
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<PoolError<E>> for io::Error {
+    /// Returns the I/O error with which connecting failed, if it was one.
+    fn from(error: PoolError<E>) -> Self {
+        match error {
+            PoolError::Timeout => io::Error::new(io::ErrorKind::TimedOut, error),
+            PoolError::Closed => io::Error::new(io::ErrorKind::NotConnected, error),
+            PoolError::Cancelled(cancelled) => cancelled.into(),
+            PoolError::Connect(error) => {
+                let error: Box<dyn Error + Send + Sync> = Box::new(error);
+                match error.downcast::<io::Error>() {
+                    Ok(error) => *error,
+                    Err(error) => io::Error::other(error),
+                }
+            }
+        }
+    }
+}

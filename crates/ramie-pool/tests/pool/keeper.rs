@@ -1,0 +1,166 @@
+//! Ages, missing connections, and the fiber that sees to both.
+
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+use ramie::{Runtime, fiber, time::ManualClock};
+use ramie_pool::PoolError;
+
+use crate::protocol::{let_others_run, silent_pool};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Runs `f` on a clock that jumps.
+fn on_clock(f: impl FnOnce()) {
+    let runtime = Runtime::builder().workers(1).clock(ManualClock::jumping());
+    runtime.build().unwrap().run(f);
+}
+
+/// Waits until that time, and until the fibers for which it has come have run.
+fn advance(time: Duration) {
+    fiber::sleep(time);
+    let_others_run();
+}
+
+#[test]
+fn idle_connections_are_closed_when_their_time_is_up() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| pool.idle_timeout(Some(MINUTE)));
+        let (first, second) = (pool.get().unwrap(), pool.get().unwrap());
+        drop(first);
+        advance(MINUTE / 2);
+        drop(second);
+        let open = || server.open.load(SeqCst);
+        advance(MINUTE / 2 - SECOND);
+        assert_eq!(open(), 2);
+        advance(SECOND);
+        assert_eq!(open(), 1);
+        advance(MINUTE / 2 - SECOND);
+        assert_eq!(open(), 1);
+        advance(SECOND);
+        assert_eq!((open(), pool.stats().discarded_expired), (0, 2));
+        // The keeper has ended, and starts again.
+        drop(pool.get().unwrap());
+        advance(MINUTE);
+        assert_eq!((open(), pool.stats().discarded_expired), (0, 3));
+    });
+}
+
+#[test]
+fn a_connection_is_closed_at_the_end_of_its_life() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| pool.max_lifetime(Some(MINUTE)).idle_timeout(None));
+        drop(pool.get().unwrap());
+        advance(MINUTE);
+        assert_eq!(server.open.load(SeqCst), 0);
+        // In use it stays open, and is closed on its return.
+        let connection = pool.get().unwrap();
+        advance(MINUTE * 2);
+        drop(connection);
+        assert_eq!(server.open.load(SeqCst), 0);
+        assert_eq!(pool.stats().discarded_expired, 2);
+    });
+}
+
+#[test]
+fn a_connection_that_expires_earlier_wakes_the_keeper_earlier() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| {
+            pool.max_lifetime(Some(MINUTE)).idle_timeout(Some(MINUTE * 50 / 60))
+        });
+        let old = pool.get().unwrap();
+        advance(MINUTE / 2);
+        drop(pool.get().unwrap());
+        let_others_run();
+        // The keeper waits for 50 seconds, and this one has 30 left.
+        drop(old);
+        advance(MINUTE / 2 - SECOND);
+        assert_eq!(server.open.load(SeqCst), 2);
+        advance(SECOND);
+        assert_eq!(server.open.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn an_expired_connection_is_not_lent() {
+    let clock = ManualClock::new();
+    ramie::Runtime::builder().workers(1).clock(clock.clone()).build().unwrap().run(|| {
+        let (pool, _server) =
+            silent_pool(|pool| pool.idle_timeout(Some(MINUTE)).test_after_idle(None));
+        let before = pool.get().unwrap().number;
+        // The keeper does not run before the request.
+        clock.advance(MINUTE);
+        let connection = pool.get().unwrap();
+        assert_ne!(connection.number, before);
+        assert_eq!(pool.stats().discarded_expired, 1);
+    });
+}
+
+#[test]
+fn idle_connections_are_kept_ready() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| pool.max_size(4).min_idle(2));
+        let state = || (pool.stats().open, pool.stats().idle);
+        let_others_run();
+        assert_eq!(state(), (2, 2));
+        let mut connections = vec![pool.get().unwrap()];
+        let_others_run();
+        assert_eq!(state(), (3, 2));
+        connections.extend((0..2).map(|_| pool.get().unwrap()));
+        let_others_run();
+        // As many as there is room for.
+        assert_eq!(state(), (4, 1));
+        for connection in &mut connections {
+            connection.mark_broken();
+        }
+        drop(connections);
+        let_others_run();
+        assert_eq!(state(), (2, 2));
+        assert!(server.most_open.load(SeqCst) <= 4);
+    });
+}
+
+#[test]
+fn the_keeper_tries_again_after_growing_pauses() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| pool.min_idle(1));
+        server.is_down.store(true, SeqCst);
+        let_others_run();
+        let failed = || pool.stats().failed_connects;
+        assert_eq!(failed(), 1);
+        advance(SECOND);
+        assert_eq!(failed(), 2);
+        advance(SECOND);
+        assert_eq!(failed(), 2);
+        advance(SECOND);
+        assert_eq!(failed(), 3);
+        // A request tries by itself, and does not disturb the pause.
+        assert!(matches!(pool.get(), Err(PoolError::Connect(_))));
+        let_others_run();
+        assert_eq!(failed(), 4);
+        server.is_down.store(false, SeqCst);
+        advance(SECOND * 4);
+        assert_eq!((pool.stats().idle, failed()), (1, 4));
+    });
+}
+
+#[test]
+fn an_idle_pool_holds_up_neither_the_clock_nor_the_runtime() {
+    // Leaked, as one in a static.
+    let pool: &_ = ramie::run(|| {
+        let (pool, _server) = silent_pool(|pool| pool.max_size(2).min_idle(1));
+        drop(pool.get().unwrap());
+        let_others_run();
+        Box::leak(Box::new(pool))
+    });
+    // The next runtime gets a keeper of its own.
+    on_clock(|| {
+        let stats = pool.stats();
+        let mut connection = pool.get().unwrap();
+        connection.mark_broken();
+        drop(connection);
+        let_others_run();
+        assert!(pool.stats().connects > stats.connects);
+        advance(SECOND);
+    });
+}

@@ -1,0 +1,9 @@
+//! The behaviour of pools, with a protocol in memory.
+
+mod bound;
+mod ends;
+mod keeper;
+mod protocol;
+mod random;
+mod reuse;
+mod waiting;
