@@ -48,8 +48,8 @@ impl<M: ManageConnection> PooledConnection<M> {
         }
     }
 
-    /// Lets the pool close the connection when it is returned, because its exchange is unfinished or
-    /// its state is not that of a new connection.
+    /// Lets the pool close the connection when it is returned, because its exchange is unfinished
+    /// or its state is not that of a new connection.
     pub fn mark_broken(&mut self) {
         self.is_broken = true;
     }

@@ -52,17 +52,17 @@
 //! ```
 //!
 //! # Which connections are used again
-//! The pool cannot see whether an answer is still on its way. So it keeps a returned connection only
-//! if nothing indicates that, and closes it if one of these holds:
+//! The pool cannot see whether an answer is still on its way. So it keeps a returned connection
+//! only if nothing indicates that, and closes it if one of these holds:
 //!
 //! - The strand noticed a cancellation after it first used the connection: a cancel point failed or
 //!   returned early ([`ramie::cancel::notices`]). It counts, too, if that happened to a strand of
 //!   a scope to which the connection was lent, such as a loser of a `race`, or if such a strand
 //!   panicked.
 //! - The guard was dropped while a panic unwound the strand.
-//! - One strand used the connection, and another one used or returned it, because the pool cannot
-//!   know what happened on the first one. (A guard may be sent to another strand before its first
-//!   use.)
+//! - One strand used the connection, and another one used or returned it, because the guard does
+//!   not see cancellations of the first one. (A guard may be sent to another strand before its
+//!   first use.)
 //! - The closure of [`Pool::with`] returned an error.
 //! - [`PooledConnection::mark_broken`] was called.
 //! - [`ManageConnection::has_broken`] returned true.
@@ -70,7 +70,7 @@
 //!
 //! An error that a call on a [`PooledConnection`] returns is none of these, as long as it reports
 //! no cancellation: a socket's own timeout, for example. Use [`Pool::with`], or have `has_broken`
-//! answer from what the connection knows about its exchange.
+//! answer from the state of the connection.
 //!
 //! Some of these connections were at rest: the strand may have been cancelled in a wait that had
 //! nothing to do with the connection. That costs a new connection, never a wrong answer.
@@ -84,17 +84,17 @@
 //!
 //! # The keeper
 //! Connections that have been idle or open for too long are closed, and missing idle ones opened,
-//! by a fiber of the pool, the *keeper*. It starts when there is something to do at some time, waits
-//! until that time without polling, and ends when nothing is left to do. [`run`](ramie::run) does
-//! not wait for it.
+//! by a fiber of the pool, the *keeper*. It starts when there is something to do at some time,
+//! waits until that time without polling, and ends when nothing is left to do.
+//! [`run`](ramie::run) does not wait for it.
 //!
 //! # Outside a fiber
 //! A pool serves all workers of a runtime, several runtimes, and threads outside of one; a thread
 //! that waits for a connection blocks. There the keeper is a thread.
 //!
 //! # Inside `no_switch`
-//! [`Pool::get`] panics if it would have to wait for a connection, test one or open one. Returning a
-//! connection never waits by itself; closing one waits if its destructor does.
+//! [`Pool::get`] panics if it would have to wait for a connection, and if testing or opening one
+//! waits. Returning a connection never waits by itself; closing one waits if its destructor does.
 //!
 //! # Forgotten guards
 //! A connection in a guard that is leaked, by `mem::forget` or on the stack of an abandoned fiber,

@@ -29,7 +29,7 @@ pub trait ManageConnection: Send + Sync + 'static {
     /// The connection does not work.
     fn is_valid(&self, connection: &mut Self::Connection) -> Result<(), Self::Error>;
 
-    /// Returns whether a connection must not be used again, from what is known without an exchange:
+    /// Returns whether a connection must not be used again, without an exchange:
     /// an answer is outstanding, a transaction is open, the peer has closed it. Called on each
     /// return.
     ///

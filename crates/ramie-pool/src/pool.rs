@@ -97,8 +97,8 @@ impl<M: ManageConnection> Pool<M> {
     /// Waits for a connection and calls `f` with it. If `f` fails or panics, or is cancelled in a
     /// call, the connection is closed.
     ///
-    /// Not every error of a protocol leaves an exchange unfinished. To keep the connection after one
-    /// that does not, return it as a value: `pool.with(|connection| Ok(connection.query()))`.
+    /// Not every error of a protocol leaves an exchange unfinished. To keep the connection after
+    /// such an error, return it as a value: `pool.with(|connection| Ok(connection.query()))`.
     ///
     /// # Blocking
     /// As [`get`](Self::get), and while `f` does.

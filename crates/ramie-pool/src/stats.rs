@@ -1,4 +1,4 @@
-//! What a pool counts.
+//! The counts of a pool.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// The state of a pool, and what has happened in it so far; made by [`Pool::stats`].
+/// The state of a pool and its counts so far; made by [`Pool::stats`].
 ///
 /// The figures are read one after another while the pool is in use, so they need not fit together
 /// to the last request.

@@ -153,7 +153,7 @@ pub(crate) fn silent_pool(set: impl FnOnce(Set) -> Set) -> (Pool<Manager>, Arc<S
     make(set, Answers::Never)
 }
 
-/// Lets the other fibers of this worker do what they can do at once.
+/// Lets the other fibers of this worker run until they wait.
 pub(crate) fn let_others_run() {
     for _ in 0..20 {
         fiber::yield_now();

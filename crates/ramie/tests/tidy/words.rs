@@ -33,6 +33,7 @@ const LIMITS: &[(&str, [usize; 3])] = &[
     ("crates/ramie-driver", [5, 5, 1]),
     ("crates/ramie-futures", [10, 5, 1]),
     ("crates/ramie-macros", [0, 0, 0]),
+    ("crates/ramie-pool", [5, 5, 1]),
     ("crates/ramie-tracing", [5, 5, 1]),
     ("crates/ramie-workloads", [10, 5, 1]),
     ("bench", [10, 5, 1]),
