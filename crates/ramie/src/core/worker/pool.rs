@@ -174,10 +174,11 @@ impl Pool {
             return false;
         }
         let queued = HandedOut::<LentJob>::new();
-        state.queue.push_back(JobRef((&raw const job).cast()));
-        drop(state);
+        // Before a thread can take the job, which may ask for these.
         BEGUN.fetch_add(1, Relaxed);
         JOBS.fetch_add(1, Relaxed);
+        state.queue.push_back(JobRef((&raw const job).cast()));
+        drop(state);
         self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
         let waited = current().clock.count_blocking_job(|| job.done.wait(&record));
