@@ -17,8 +17,6 @@ use super::{Section, Way, stack, ticker};
 pub(crate) const CHILD: &str = "--child";
 /// What the line with the stack begins with.
 pub(super) const STACK: &str = "stack used: ";
-/// That of a fiber by default, whatever the environment says.
-const STACK_SIZE: usize = 256 << 10;
 /// How long a fiber may keep the worker.
 const LIMIT: Duration = Duration::from_millis(20);
 
@@ -29,8 +27,12 @@ pub(crate) fn try_here(section: &Section) -> ExitCode {
     let note = move |stall: &ramie::Stall| noted.lock().unwrap().push(stall.to_string());
     let runtime =
         Runtime::builder().workers(1).stall_limit(Some(LIMIT)).on_stall(Reaction::call(note));
-    let runtime =
-        runtime.dump_on_quit(true).grace(Duration::from_secs(5)).build().expect("a runtime");
+    let runtime = runtime
+        .stack_size(section.stack_size)
+        .dump_on_quit(true)
+        .grace(Duration::from_secs(5))
+        .build()
+        .expect("a runtime");
     let (tried, ticks) = runtime.run(|| {
         let ends = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ends);
@@ -38,7 +40,7 @@ pub(crate) fn try_here(section: &Section) -> ExitCode {
         let ticker = ticker.spawn_local(move || ticker::tick(&told)).expect("a fiber");
         let body = fiber::Builder::new().name(section.name.to_owned());
         let run = section.run;
-        let body = body.stack_size(STACK_SIZE).spawn_local(move || {
+        let body = body.spawn_local(move || {
             let tried = run();
             stack::note();
             tried

@@ -28,8 +28,9 @@ How a crate works on fibers:
   `ramie::blocking(|| …)`, which parks the fiber and runs the call on a thread.
 - *it blocks the worker*: the note has the replacement.
 
-*Stack* is the deepest use of a fiber's stack, with `opt-level = 1`. A fiber has 256 KiB by default,
-and each crate is tried with that; the threads of the pool have stacks of their own.
+*Stack* is the deepest use of a fiber's stack in a build without optimisation; an optimised build
+usually takes less than half of that. A fiber has 256 KiB by default, and each crate is tried with
+that, unless its note names another size. The threads of the pool have stacks of their own.
 ";
 
 fn path() -> PathBuf {

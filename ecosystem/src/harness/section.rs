@@ -85,6 +85,8 @@ pub(crate) struct Section {
     pub(crate) file: &'static str,
     /// The variables that `ecosystem/servers` sets for the servers that it needs.
     pub(crate) needs: &'static [&'static str],
+    /// The size of all stacks of fibers. Another one than the default needs a sentence in the note.
+    pub(crate) stack_size: usize,
     /// Runs on a fiber.
     pub(crate) run: fn() -> Tried,
     /// A section that must fail, which proves that the harness notices.
@@ -102,6 +104,7 @@ impl Section {
             note: "",
             file,
             needs: &[],
+            stack_size: 256 << 10,
             run,
             is_canary: false,
         }

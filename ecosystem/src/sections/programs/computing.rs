@@ -40,7 +40,7 @@ fn image() -> Tried {
 }
 
 fn rayon() -> Tried {
-    let numbers: Vec<u64> = (0..3_000_000).collect();
+    let numbers: Vec<u64> = ramie::blocking(|| (0..3_000_000).collect());
     let digits = |number: &u64| number.to_string().len();
     let sum: usize = ramie::blocking(|| (&numbers).into_par_iter().map(digits).sum());
     // As many digits as there are numbers of one, two, … seven.
