@@ -300,43 +300,41 @@ impl Builder {
         F: FnOnce() -> T,
     {
         self.check()?;
-        {
-            let worker = worker::current();
-            let find_place = |asked| {
-                worker.membership.as_ref().map(|member| member.find_place(asked)).transpose()
-            };
-            let place = match (placement, self.place) {
-                (Placement::ThisWorker, _) | (_, Place::Any) => None,
-                (_, Place::Worker(index)) => find_place(Some(index))?,
-                (_, Place::LeastLoaded) => find_place(None)?,
-            };
-            let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
-            let header = worker.headers.take(is_thread)?;
-            header.note_spawn(spawned_at);
-            // SAFETY: a fresh header; the rest is the caller's promise.
-            unsafe { strand::install(header, f) };
-            if is_thread {
-                return self.start_thread(&worker, header, scope);
-            }
-            // From here on the closure may run, so the caller must not treat it as one that never
-            // starts.
-            let queued = HandedOut::<Closure>::new();
-            let is_placed = place.is_some();
-            header.attributes.install(scope, SpawnOptions { is_placed, ..self.options });
-            // The handle is made before the closure may start and end, because the handle keeps the
-            // header.
-            let handle = RawHandle::new(header);
-            match place {
-                None => worker.enqueue_fresh(header, placement == Placement::ThisWorker),
-                Some(index) => worker.enqueue_placed(header, index),
-            }
-            queued.settle();
-            Ok(handle)
+        let worker = worker::current();
+        let find_place =
+            |asked| worker.membership.as_ref().map(|member| member.find_place(asked)).transpose();
+        let place = match (placement, self.place) {
+            (Placement::ThisWorker, _) | (_, Place::Any) => None,
+            (_, Place::Worker(index)) => find_place(Some(index))?,
+            (_, Place::LeastLoaded) => find_place(None)?,
+        };
+        let is_thread = placement == Placement::AnyWorker && worker.membership.is_none();
+        let header = worker.headers.take(is_thread)?;
+        header.note_spawn(spawned_at);
+        // SAFETY: a fresh header; the rest is the caller's promise.
+        unsafe { strand::install(header, f) };
+        if is_thread {
+            return self.start_thread(&worker, header, scope);
         }
+        // From here on the closure may run, so the caller must not treat it as one that never
+        // starts.
+        let queued = HandedOut::<Closure>::new();
+        let is_placed = place.is_some();
+        header.attributes.install(scope, SpawnOptions { is_placed, ..self.options });
+        // The handle is made before the closure may start and end, because the handle keeps the
+        // header.
+        let handle = RawHandle::new(header);
+        match place {
+            None => worker.enqueue_fresh(header, placement == Placement::ThisWorker),
+            Some(index) => worker.enqueue_placed(header, index),
+        }
+        queued.settle();
+        Ok(handle)
     }
 
     /// Checks the options.
     #[inline]
+    #[track_caller]
     pub(super) fn check(&self) -> io::Result<()> {
         if self.options.stack_size != 0 {
             ramie_coro::StackSize::new(self.options.stack_size)?;

@@ -20,6 +20,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`Builder::spawn`]; and the end of the runtime has begun. The closure is dropped.
+    #[track_caller]
     pub(crate) fn spawn_into<F, T>(
         self,
         runtime: &RuntimeRef,
