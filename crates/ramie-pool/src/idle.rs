@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use ramie::{fiber::Fiber, time::Instant};
+use ramie::{
+    fiber::{Fiber, JoinHandle},
+    time::Instant,
+};
 
 use crate::{builder::Options, stats::CountedOpen};
 
@@ -71,6 +74,7 @@ impl<C> Idle<C> {
 /// | `Absent` | a strand that finds something to do for it | `Awake`, and it is spawned |
 /// | `Awake`: it will look at the list | the keeper, when it has looked | `Waits`, `Absent` |
 /// | `Waits` | the keeper, when it has waited | `Awake` |
+/// | `Awake`, `Waits` | a strand that finds it abandoned | `Absent` |
 pub(crate) enum Keeper {
     Absent,
     Awake,
@@ -94,11 +98,25 @@ pub(crate) struct IdleList<C> {
     pub(crate) list: VecDeque<Idle<C>>,
     pub(crate) is_closed: bool,
     pub(crate) keeper: Keeper,
+    /// The last keeper, once the strand that has spawned it has noted it.
+    keeper_handle: Option<JoinHandle<()>>,
 }
 
 impl<C> IdleList<C> {
     pub(crate) fn new() -> Self {
-        IdleList { list: VecDeque::new(), is_closed: false, keeper: Keeper::Absent }
+        IdleList {
+            list: VecDeque::new(),
+            is_closed: false,
+            keeper: Keeper::Absent,
+            keeper_handle: None,
+        }
+    }
+
+    /// Notes a keeper that was spawned, unless a later one is noted already.
+    pub(crate) fn note_keeper(&mut self, handle: JoinHandle<()>) {
+        if self.keeper_handle.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.keeper_handle = Some(handle);
+        }
     }
 
     /// Adds a connection; returns when it is to be closed.
@@ -131,6 +149,12 @@ impl<C> IdleList<C> {
     pub(crate) fn call_keeper(&mut self, due: Option<Instant>, is_missing: bool) -> Call {
         if self.is_closed || due.is_none() && !is_missing {
             return Call::Nothing;
+        }
+        if self.keeper_handle.as_ref().is_some_and(JoinHandle::is_finished) {
+            // One that has ended by itself is absent already; this one was abandoned with the
+            // fibers of its runtime.
+            self.keeper_handle = None;
+            self.keeper = Keeper::Absent;
         }
         match &self.keeper {
             Keeper::Absent => {

@@ -8,7 +8,7 @@ use std::{
 
 use ramie::{
     cancel::{self, check_cancelled},
-    fiber,
+    fiber::{self, JoinHandle},
     time::Instant,
 };
 
@@ -22,13 +22,15 @@ use crate::{
 /// The pause after the first failure to open a connection, and how often it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const DOUBLINGS: u32 = 5;
+/// The least time between two looks. What is due at a look is left to the strands that have all the
+/// places, or are about to get them; they need the worker, and take the expired connections.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Starts the keeper. The caller has noted that it is awake.
-pub(crate) fn spawn<M: ManageConnection>(pool: &Arc<Shared<M>>) -> io::Result<()> {
+pub(crate) fn spawn<M: ManageConnection>(pool: &Arc<Shared<M>>) -> io::Result<JoinHandle<()>> {
     let pool = Arc::downgrade(pool);
     let builder = fiber::Builder::new().name("pool keeper".to_owned());
-    builder.spawn(move || fiber::as_daemon(|_| keep(&pool)))?;
-    Ok(())
+    builder.spawn(move || fiber::as_daemon(|_| keep(&pool)))
 }
 
 /// Notes that the keeper has ended, also by a panic of the manager.
@@ -53,10 +55,8 @@ fn keep<M: ManageConnection>(pool: &Weak<Shared<M>>) {
             return std::mem::forget(ending);
         };
         drop(shared);
-        let now = Instant::now();
-        if until > now {
-            fiber::park_timeout(until - now);
-        }
+        let pause = until.saturating_duration_since(Instant::now());
+        fiber::park_timeout(pause.max(LEAST_PAUSE));
         // The runtime has ended; the next one that needs a keeper makes another.
         if check_cancelled().is_err() {
             return;
@@ -128,8 +128,10 @@ fn count_missing<M: ManageConnection>(shared: &Shared<M>) -> Option<CountedOpen>
 /// Decides until when the keeper waits; `None`: it has nothing to do, and ends.
 fn decide<M: ManageConnection>(shared: &Shared<M>, attempts: &Attempts) -> Option<Instant> {
     let mut idle = shared.idle();
-    let pauses = attempts.pauses() && shared.is_missing(&idle);
-    let again_at = attempts.again_at.filter(|_| pauses);
+    let is_missing = shared.is_missing(&idle);
+    let pauses = is_missing && attempts.pauses();
+    // A connection that was closed since the keeper has looked called nobody.
+    let again_at = if pauses { attempts.again_at } else { is_missing.then(Instant::now) };
     let due = earlier(idle.due(&shared.options), again_at).filter(|_| !idle.is_closed);
     idle.keeper = match due {
         Some(until) => Keeper::Waits { strand: fiber::current(), until, pauses },

@@ -145,9 +145,11 @@ impl<M: ManageConnection> Shared<M> {
         match call {
             Call::Nothing => {}
             Call::Unpark(strand) => strand.unpark(),
-            // Without a keeper, expired connections are closed when they would be lent.
-            Call::Spawn if keeper::spawn(self).is_err() => self.idle().keeper = Keeper::Absent,
-            Call::Spawn => {}
+            Call::Spawn => match keeper::spawn(self) {
+                Ok(handle) => self.idle().note_keeper(handle),
+                // Without a keeper, expired connections are closed when they would be lent.
+                Err(_) => self.idle().keeper = Keeper::Absent,
+            },
         }
     }
 

@@ -96,6 +96,25 @@ fn an_expired_connection_is_not_lent() {
     });
 }
 
+/// The place of the connection goes to the request before the keeper runs, and the request takes
+/// the connection after the keeper has run.
+#[test]
+fn the_keeper_lets_a_request_take_an_expired_connection() {
+    on_clock(|| {
+        let (pool, server) =
+            silent_pool(|pool| pool.max_size(1).idle_timeout(Some(Duration::ZERO)));
+        let held = pool.get().unwrap();
+        fiber::scope(|s| {
+            let request = s.spawn_local(|| pool.get().map(drop));
+            let_others_run();
+            drop(held);
+            request.join().unwrap().unwrap();
+        });
+        advance(SECOND);
+        assert_eq!((server.open.load(SeqCst), server.opened.load(SeqCst)), (0, 2));
+    });
+}
+
 #[test]
 fn idle_connections_are_kept_ready() {
     on_clock(|| {
@@ -162,5 +181,20 @@ fn an_idle_pool_holds_up_neither_the_clock_nor_the_runtime() {
         let_others_run();
         assert!(pool.stats().connects > stats.connects);
         advance(SECOND);
+    });
+}
+
+#[test]
+fn a_keeper_that_was_abandoned_is_replaced() {
+    let runtime = Runtime::builder().workers(1).grace(Duration::ZERO).build().unwrap();
+    // Leaked, as one in a static.
+    let pool: &_ = runtime.run(|| {
+        let (pool, _server) = silent_pool(|pool| pool.max_size(2).min_idle(1));
+        Box::leak(Box::new(pool))
+    });
+    on_clock(|| {
+        let _connection = pool.get().unwrap();
+        let_others_run();
+        assert_eq!(pool.stats().idle, 1);
     });
 }
