@@ -43,6 +43,9 @@ unsafe fn borrow<'a>(channel: *const CChannel) -> Result<&'a CChannel, i32> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ramie_channel_new(capacity: usize, place: *mut *mut CChannel) -> c_int {
     guard(|| {
+        if place.is_null() {
+            return Err(-libc::EINVAL);
+        }
         let (sender, receiver) = match capacity {
             usize::MAX => channel::unbounded(),
             capacity => channel::bounded(capacity),

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::c_int,
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, RawFd},
     ptr,
     thread::{self, ThreadId},
     time::Duration,
@@ -17,8 +17,13 @@ use crate::{
 };
 
 /// `ramie_guest`: a runtime that stays on its thread, which C cannot be made to respect.
+///
+/// Fibers may ask for the descriptor and the handle during a turn, in which the runtime is borrowed.
+/// So the fields are borrowed one by one, and never the whole.
 pub(crate) struct CGuest {
     thread: ThreadId,
+    fd: RawFd,
+    handle: Handle,
     runtime: GuestRuntime,
 }
 
@@ -30,8 +35,7 @@ unsafe fn check(guest: *const CGuest) -> Result<(), i32> {
     if guest.is_null() {
         return Err(-libc::EINVAL);
     }
-    // SAFETY: the caller's promise. Only the field is borrowed, because the guest's own thread may
-    // use the rest now.
+    // SAFETY: the caller's promise. The guest's own thread may use the rest now.
     let thread = unsafe { (*guest).thread };
     if thread == thread::current().id() { Ok(()) } else { Err(-libc::EPERM) }
 }
@@ -39,13 +43,17 @@ unsafe fn check(guest: *const CGuest) -> Result<(), i32> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ramie_guest_start(options: *const COptions, place: *mut *mut CGuest) -> c_int {
     guard(|| {
+        if place.is_null() {
+            return Err(-libc::EINVAL);
+        }
         if Handle::try_current().is_some() {
             return Err(-libc::EDEADLK);
         }
         // SAFETY: as the header says.
         let runtime = unsafe { build(options) }?;
         let runtime = runtime.start_guest().map_err(|error| errno_of(&error))?;
-        let guest = CGuest { thread: thread::current().id(), runtime };
+        let (thread, fd) = (thread::current().id(), runtime.as_raw_fd());
+        let guest = CGuest { thread, fd, handle: runtime.handle(), runtime };
         // SAFETY: as the header says.
         unsafe { store(place, give(guest)) };
         Ok(0)
@@ -57,8 +65,8 @@ unsafe extern "C" fn ramie_guest_fd(guest: *const CGuest) -> c_int {
     guard(|| {
         // SAFETY: as the header says.
         unsafe { check(guest) }?;
-        // SAFETY: it is there, and on its own thread, which is this one.
-        Ok(unsafe { &*guest }.runtime.as_raw_fd())
+        // SAFETY: it is there, and this field never changes.
+        Ok(unsafe { (*guest).fd })
     })
 }
 
@@ -71,8 +79,8 @@ unsafe extern "C" fn ramie_guest_turn(guest: *mut CGuest, microseconds: u64) -> 
             return Err(-libc::EDEADLK);
         }
         // SAFETY: it is there, and on its own thread, which is this one and in no other turn.
-        let turned = unsafe { &mut *guest }.runtime.turn(Duration::from_micros(microseconds));
-        Ok(match turned {
+        let runtime = unsafe { &mut (*guest).runtime };
+        Ok(match runtime.turn(Duration::from_micros(microseconds)) {
             Turned::Idle(_) => 0,
             Turned::Busy => 1,
             Turned::Ended => 2,
@@ -86,8 +94,8 @@ unsafe extern "C" fn ramie_guest_handle(guest: *const CGuest) -> *mut Handle {
     if unsafe { check(guest) }.is_err() {
         return ptr::null_mut();
     }
-    // SAFETY: it is there, and on its own thread, which is this one.
-    give(unsafe { &*guest }.runtime.handle())
+    // SAFETY: it is there, and this field is borrowed only here.
+    give(unsafe { &(*guest).handle }.clone())
 }
 
 #[unsafe(no_mangle)]

@@ -124,6 +124,9 @@ unsafe extern "C" fn ramie_start(
     place: *mut *mut BackgroundRuntime,
 ) -> c_int {
     guard(|| {
+        if place.is_null() {
+            return Err(-libc::EINVAL);
+        }
         // SAFETY: as the header says.
         let runtime = unsafe { build(options) }?.start().map_err(|error| errno_of(&error))?;
         // SAFETY: as the header says.
