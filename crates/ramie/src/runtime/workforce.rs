@@ -7,8 +7,12 @@
 //!    background, or turn by turn by another program's loop.
 //! 3. When the loops have ended, each worker abandons its remaining fibers, the threads are joined,
 //!    and worker 0 is dropped. Then the runtime has ended.
+//!
+//! No thread ends while another runs fibers: a strand of a scope may refer to a thread-local of the
+//! thread whose fiber has opened the scope, and that fiber may have been abandoned.
 
 use std::{
+    convert::Infallible,
     io,
     sync::{Arc, mpsc},
     thread,
@@ -133,6 +137,24 @@ fn make_worker(
 /// The threads of workers 1 and up.
 struct Threads {
     handles: Vec<thread::JoinHandle<Vec<AbandonedFiber>>>,
+    /// Is disconnected when none of them runs fibers any more.
+    ran: mpsc::Receiver<Infallible>,
+    /// The threads end when these are dropped.
+    holds: Vec<mpsc::Sender<Infallible>>,
+}
+
+/// The ends of the channels of [`Threads`] that one thread has.
+struct Held {
+    runs: mpsc::Sender<Infallible>,
+    hold: mpsc::Receiver<Infallible>,
+}
+
+impl Held {
+    /// Waits until no worker runs fibers any more, after this one has abandoned its own.
+    fn wait(self) {
+        drop(self.runs);
+        let _ = self.hold.recv();
+    }
 }
 
 impl Threads {
@@ -143,15 +165,19 @@ impl Threads {
         watching: &Watching,
     ) -> io::Result<Self> {
         let (sender, reports) = mpsc::channel();
-        let mut threads = Threads { handles: Vec::new() };
+        let (runs, ran) = mpsc::channel();
+        let mut threads = Threads { handles: Vec::new(), ran, holds: Vec::new() };
         let mut failure = None;
         for member in members {
-            match start_thread(config, member, watching.clone(), sender.clone()) {
+            let (holds, hold) = mpsc::channel();
+            let held = Held { runs: runs.clone(), hold };
+            threads.holds.push(holds);
+            match start_thread(config, member, watching.clone(), sender.clone(), held) {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => failure = Some(no_thread(&error)),
             }
         }
-        drop(sender);
+        drop((sender, runs));
         failure = reports.iter().filter_map(io::Result::err).last().or(failure);
         if let Some(error) = failure {
             workers.stop();
@@ -162,7 +188,10 @@ impl Threads {
         Ok(threads)
     }
 
+    /// Ends and joins the threads, when worker 0 runs no fibers any more.
     fn join(self) -> Vec<AbandonedFiber> {
+        let _ = self.ran.recv();
+        drop(self.holds);
         let join = |handle: thread::JoinHandle<_>| {
             handle.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         };
@@ -183,6 +212,7 @@ fn start_thread(
     membership: Membership,
     watching: Watching,
     report: mpsc::Sender<io::Result<()>>,
+    held: Held,
 ) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
     let config = config.clone();
     let name = format!("{}-{}", config.thread_name, membership.index);
@@ -212,6 +242,7 @@ fn start_thread(
         let abandoned = worker.abandon_all();
         drop(worker);
         fibers.settle();
+        held.wait();
         abandoned
     })
 }

@@ -4,7 +4,7 @@ use std::{
     panic,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
     thread,
@@ -260,4 +260,40 @@ pub(crate) fn in_child(f: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child of above, and a place for its status.
     let waited = unsafe { libc::waitpid(id, &mut status, 0) };
     waited == id && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+/// A strand of a scope may use a thread-local of the thread whose fiber has opened the scope.
+#[test]
+fn no_worker_thread_ends_while_fibers_run_on_another() {
+    static DESTROYED: AtomicBool = AtomicBool::new(false);
+    struct Noisy;
+    impl Drop for Noisy {
+        fn drop(&mut self) {
+            DESTROYED.store(true, SeqCst);
+        }
+    }
+    thread_local!(static VALUE: Noisy = const { Noisy });
+    let _limit = Limit::of_this_test();
+    let runtime = on_fibers(3);
+    let on = |worker| fiber::Builder::new().on(fiber::Place::Worker(worker));
+    let (begins, begun) = mpsc::channel();
+    let (reports, report) = mpsc::channel();
+    let opens = move || {
+        VALUE.with(|value| {
+            fiber::scope(|s| {
+                let uses = move || {
+                    let _value: &Noisy = value;
+                    begins.send(()).unwrap();
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_millis(500) && !DESTROYED.load(SeqCst) {}
+                    reports.send(DESTROYED.load(SeqCst)).unwrap();
+                };
+                on(2).spawn_scoped(s, uses).unwrap();
+            });
+        });
+    };
+    runtime.handle().spawn_with(on(1), opens).unwrap();
+    begun.recv().unwrap();
+    runtime.shutdown(Duration::ZERO);
+    assert!(!report.recv().unwrap(), "the value was destroyed while a fiber used it");
 }
