@@ -45,9 +45,9 @@ impl<M: ManageConnection> PoolBuilder<M> {
     /// # Panics
     /// If it is 0, or more than [`Semaphore::MAX_PERMITS`](ramie::sync::Semaphore::MAX_PERMITS).
     pub fn max_size(mut self, connections: usize) -> Self {
-        assert!(connections > 0, "a pool has room for one connection at least");
+        assert!(connections > 0, "max_size is 0, but a pool needs room for a connection");
         let limit = ramie::sync::Semaphore::MAX_PERMITS;
-        assert!(connections <= limit, "a pool has room for {limit} connections at most");
+        assert!(connections <= limit, "max_size is {connections}, but must be at most {limit}");
         self.options.max_size = connections;
         self
     }

@@ -23,7 +23,7 @@ impl<E> fmt::Display for PoolError<E> {
         f.write_str(match self {
             PoolError::Timeout => {
                 "got no connection of the pool in time; raise max_size or connection_timeout, or \
-                 hold connections for shorter"
+                 return connections earlier"
             }
             PoolError::Closed => "the pool of connections is closed",
             PoolError::Cancelled(_) => "the request for a connection of the pool was cancelled",

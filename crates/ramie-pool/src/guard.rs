@@ -73,14 +73,12 @@ impl<M: ManageConnection> PooledConnection<M> {
         if thread::panicking() {
             return Some(Discard::Panicked);
         }
-        if self.is_broken {
-            return Some(Discard::Broken);
-        }
+        // Before `is_broken`, because a cancelled call also makes the closure of `with` fail.
         let has_changed = |first| first != cancel::notices();
         if self.was_interrupted.get() || self.first_use.get().is_some_and(has_changed) {
             return Some(Discard::Cancelled);
         }
-        None
+        self.is_broken.then_some(Discard::Broken)
     }
 }
 

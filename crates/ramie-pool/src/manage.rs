@@ -30,8 +30,8 @@ pub trait ManageConnection: Send + Sync + 'static {
     fn is_valid(&self, connection: &mut Self::Connection) -> Result<(), Self::Error>;
 
     /// Returns whether a connection must not be used again, without an exchange:
-    /// an answer is outstanding, a transaction is open, the peer has closed it. Called on each
-    /// return.
+    /// an answer is outstanding, a transaction is open, the peer has closed it. Called when a
+    /// connection is returned, unless the pool closes it for another reason.
     ///
     /// The pool notices cancellations and panics by itself; this is for everything else that can
     /// interrupt an exchange, such as a timeout of the socket.

@@ -98,7 +98,8 @@ impl<M: ManageConnection> Pool<M> {
     /// call, the connection is closed.
     ///
     /// Not every error of a protocol leaves an exchange unfinished. To keep the connection after
-    /// such an error, return it as a value: `pool.with(|connection| Ok(connection.query()))`.
+    /// such an error, return it as a value:
+    /// `pool.with(|connection| Ok::<_, PoolError<_>>(connection.query()))`.
     ///
     /// # Blocking
     /// As [`get`](Self::get), and while `f` does.

@@ -46,7 +46,8 @@ pub struct PoolStats {
     pub discarded_cancelled: u64,
     /// The connections that were closed because the strand that used them panicked.
     pub discarded_panicked: u64,
-    /// The connections that were closed because they were marked or found broken.
+    /// The connections that were closed because they were marked or found broken, or because the
+    /// closure of [`Pool::with`](crate::Pool::with) failed.
     pub discarded_broken: u64,
     /// The idle connections that were closed because their test failed.
     pub discarded_invalid: u64,

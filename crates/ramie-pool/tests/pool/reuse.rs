@@ -139,6 +139,20 @@ fn a_connection_of_a_panic_is_closed() {
     }));
 }
 
+/// The error of the closure and the state of the connection only follow from the cancellation.
+#[test]
+fn a_cancelled_exchange_is_counted_as_cancelled_however_it_was_begun() {
+    ramie::run(|| {
+        let (pool, server) = pool(|pool| pool);
+        *server.judge.lock().unwrap() = Some(|connection| connection.is_busy);
+        let cut_off = || pool.with(|connection| connection.exchange(7, LONG));
+        assert!(cancel::try_with_timeout(SHORT, cut_off).is_err());
+        interrupted(&mut pool.get().unwrap());
+        let stats = pool.stats();
+        assert_eq!((stats.discarded_cancelled, stats.discarded_broken), (2, 0));
+    });
+}
+
 #[test]
 fn a_connection_that_is_marked_or_found_broken_is_closed() {
     assert!(!is_used_again(|pool| {
