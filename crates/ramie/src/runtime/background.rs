@@ -73,7 +73,8 @@ impl Runtime {
     ///
     /// # Errors
     /// A driver cannot be opened, a thread cannot be started or pinned, or the function of
-    /// `on_worker_start` has panicked; the text names the cause.
+    /// `on_worker_start` has panicked; the text names the cause. `Unsupported`: this is the child
+    /// of a fork, and the parent had used this crate.
     ///
     /// # Panics
     /// If the function that makes the run-queue policy panics.

@@ -179,7 +179,7 @@ impl Runtime {
 fn check_outside() {
     assert!(
         !worker::is_inside_run(),
-        "a runtime that another loop drives was used inside a runtime; its thread must be outside"
+        "a GuestRuntime was made or used on a fiber; use it only in the loop of its thread"
     );
 }
 

@@ -62,7 +62,8 @@ impl Handle {
     #[must_use]
     #[track_caller]
     pub fn current() -> Handle {
-        Handle::try_current().expect("Handle::current was called outside a runtime")
+        let current = Handle::try_current();
+        current.expect("Handle::current was called outside a runtime; call it on a fiber of one")
     }
 
     /// Returns a handle of the runtime that runs this strand; `None` outside a runtime.

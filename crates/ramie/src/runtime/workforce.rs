@@ -20,7 +20,7 @@ use std::{
 
 use ramie_driver::{
     say,
-    sys::{HandedOut, Lent},
+    sys::{HandedOut, Lent, fork::ForkMark},
 };
 
 use super::{AbandonedFibers, builder::Config, hooks::OnDuty};
@@ -57,8 +57,10 @@ impl Workforce {
     /// this thread, and not pinned to a CPU.
     ///
     /// # Errors
-    /// A driver cannot be opened, a thread cannot be started or pinned, or a hook has panicked.
+    /// A driver cannot be opened, a thread cannot be started or pinned, a hook has panicked, or
+    /// this is the child of a fork.
     pub(super) fn start(config: &Config, guest: bool) -> io::Result<Workforce> {
+        refuse_in_child()?;
         let pool = Arc::new(Pool::on(config.blocking_threads, config.hooks.blocking_cpus()));
         let (workers, members) = Workers::new(config.workers, config.grace, Arc::clone(&pool));
         let mut members = members.into_iter();
@@ -132,6 +134,18 @@ fn make_worker(
     }
     watching.introduce(&mut worker);
     Ok(worker)
+}
+
+/// A worker that met the driver's refusal only when it waits would end the process.
+fn refuse_in_child() -> io::Result<()> {
+    if ForkMark::get().is_child() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "a runtime cannot start in the child of a fork, because the parent had used Ramie; \
+             fork before anything of Ramie, or exec in the child",
+        ));
+    }
+    Ok(())
 }
 
 /// The threads of workers 1 and up.

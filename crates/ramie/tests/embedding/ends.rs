@@ -245,6 +245,27 @@ fn a_handle_fails_in_the_child_of_a_fork() {
     });
 }
 
+/// Its driver would be refused as soon as a worker waits, and that would end the child.
+#[test]
+fn no_runtime_starts_in_the_child_of_a_fork() {
+    if !is_child() {
+        return assert_success(&child("no_runtime_starts_in_the_child_of_a_fork"));
+    }
+    let _limit = Limit::of_this_test();
+    let before = on_fibers(1);
+    let builder = || Runtime::builder().strands(Strands::Fibers).workers(2).build().unwrap();
+    let is_refused = |error: &str| error.contains("in the child of a fork");
+    let refuses = || {
+        let background = builder().start().err().expect("no runtime in the background");
+        let guest = builder().start_guest().err().expect("no guest");
+        is_refused(&background.to_string())
+            && is_refused(&guest.to_string())
+            && is_refused(&panic_text(|| builder().run(|| ())))
+    };
+    assert!(in_child(refuses), "a runtime starts in the child");
+    drop(before);
+}
+
 /// Runs `f` in the child of a fork, and returns whether it has returned true.
 pub(crate) fn in_child(f: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child calls `f`, which allocates; the C library makes its allocator usable in the

@@ -76,7 +76,7 @@ impl fmt::Display for RuntimeEnded {
             }
             true => {
                 "the runtime belongs to the process that was forked, and its workers do not run in \
-                 the child; start a runtime there, or exec"
+                 the child; fork before the first runtime starts, or exec in the child"
             }
         })
     }
