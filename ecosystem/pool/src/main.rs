@@ -1,0 +1,59 @@
+//! The pool of connections with real servers, and beside bb8 on tokio.
+//!
+//! `ramie-ecosystem-pool check` shows that slow queries wait together and that cancelled ones never
+//! give another fiber their answer, `bench` measures queries per second, and `canary` must find a
+//! wrong answer. Start it by `ecosystem/pool/servers`.
+
+mod bench;
+mod exchange;
+mod postgres;
+mod random;
+mod redis_adapter;
+mod slow;
+
+use std::{env, path::PathBuf, process::ExitCode};
+
+/// The socket of a server. Without it its part is skipped, in CI an error.
+fn socket(variable: &str) -> Option<PathBuf> {
+    let socket = env::var_os(variable).map(PathBuf::from);
+    if socket.is_none() {
+        println!("skipped: {variable} is not set; start this program by ecosystem/pool/servers");
+        assert!(env::var_os("CI").is_none(), "no server");
+    }
+    socket
+}
+
+fn redis() -> Option<redis_adapter::Redis> {
+    socket("POOL_REDIS").map(redis_adapter::Redis::new)
+}
+
+fn postgres() -> Option<postgres::Postgres> {
+    socket("POOL_POSTGRES").map(postgres::Postgres::new)
+}
+
+fn check() {
+    if let Some(redis) = redis() {
+        println!("redis");
+        slow::check(redis.clone());
+        random::check(redis, 100_000);
+    }
+    if let Some(postgres) = postgres() {
+        println!("postgresql");
+        slow::check(postgres.clone());
+        // Each new connection is a new process there.
+        random::check(postgres, 5_000);
+    }
+}
+
+fn main() -> ExitCode {
+    match env::args().nth(1).as_deref() {
+        Some("check") => check(),
+        Some("canary") => redis().into_iter().for_each(random::canary),
+        Some("bench") => bench::run(socket("POOL_REDIS"), socket("POOL_POSTGRES")),
+        _ => {
+            eprintln!("unknown command; expected check, canary or bench");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
