@@ -240,8 +240,8 @@ impl Request {
         self
     }
 
-    pub(crate) fn received(parts: Parts, body: Body) -> Self {
-        Request { parts: Box::new(parts), body }
+    pub(crate) fn received(parts: Box<Parts>, body: Body) -> Self {
+        Request { parts, body }
     }
 
     /// The head.
@@ -328,7 +328,7 @@ mod tests {
 
     fn received(text: &str) -> Request {
         let head = head::parse(text.as_bytes(), &Limits::default()).unwrap();
-        Request::received(Parts::received(head, None), Body::empty())
+        Request::received(Box::new(Parts::received(head, None)), Body::empty())
     }
 
     #[test]

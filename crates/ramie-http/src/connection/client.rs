@@ -14,18 +14,21 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(peer: Option<SocketAddr>) -> Self {
+    /// A client about which nothing is known yet.
+    pub(crate) fn unknown() -> Self {
         Client {
-            peer,
+            peer: None,
             proxy_fields: ProxyFields::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }
     }
 
-    /// The parts of a request of this client.
-    pub(super) fn parts(&self, head: Box<Head>) -> Parts {
-        let mut parts = Parts::received(head, None);
+    /// The parts of a request of this client. Not inlined, because the frames of handlers would
+    /// lie below that of the parts, which are moved into a box here.
+    #[inline(never)]
+    pub(super) fn parts(&self, head: Box<Head>) -> Box<Parts> {
+        let mut parts = Box::new(Parts::received(head, None));
         self.describe(&mut parts);
         parts
     }

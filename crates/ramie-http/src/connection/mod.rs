@@ -103,46 +103,69 @@ fn serve_until_end(
     if client.speaks_http2() {
         return http2::serve(stream, service, presence, client, begin);
     }
+    let mut input = begin;
+    match converse(stream, service, presence, client, &mut input)? {
+        #[cfg(feature = "http2")]
+        Ended::Http2 => http2::serve(stream, service, presence, client, input),
+        ended => close(stream, presence, input, ended),
+    }
+}
+
+/// Serves HTTP/1.1. Responses are sent when it returns, and `input` is what follows. Not inlined,
+/// because each idle connection keeps the frames that lie around its wait for a request, and those
+/// of its handlers below.
+#[inline(never)]
+fn converse(
+    stream: &Arc<Stream>,
+    service: &Service,
+    presence: &impl Presence,
+    client: &Client,
+    input: &mut Input,
+) -> io::Result<Ended> {
     let mut connection = Http1 {
         stream,
         service,
         presence,
         client,
         receiver: Receiver::new(stream),
-        input: begin,
+        input: std::mem::take(input),
         is_in_head: false,
         has_skipped_line: false,
         output: Output::new(stream, presence),
         served: 0,
     };
-    match connection.converse()? {
-        Ended::Closed => {
-            presence.enter(Phase::Write);
-            stream.say_goodbye()
-        }
+    let ended = connection.converse()?;
+    if let Ended::ClosedByServer | Ended::Upgraded(_) = ended {
+        connection.output.flush()?;
+    }
+    *input = std::mem::take(&mut connection.input);
+    Ok(ended)
+}
+
+#[inline(never)]
+fn close(
+    stream: &Arc<Stream>,
+    presence: &impl Presence,
+    input: Input,
+    ended: Ended,
+) -> io::Result<()> {
+    match ended {
         Ended::ClosedByServer => {
-            connection.output.flush()?;
-            drop(connection);
             presence.enter(Phase::Write);
             stream.say_goodbye()?;
             presence.enter(Phase::Other);
             linger(stream, LINGER);
             Ok(())
         }
-        #[cfg(feature = "http2")]
-        Ended::Http2 => {
-            let input = std::mem::take(&mut connection.input);
-            drop(connection);
-            http2::serve(stream, service, presence, client, input)
-        }
         Ended::Upgraded(upgrade) => {
-            connection.output.flush()?;
             presence.enter(Phase::Other);
-            let input = std::mem::take(&mut connection.input);
-            drop(connection);
             let until_stop = presence.until_stop().clone();
             let upgraded = Upgraded::new(Arc::<Stream>::clone(stream), input, until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
+            presence.enter(Phase::Write);
+            stream.say_goodbye()
+        }
+        _ => {
             presence.enter(Phase::Write);
             stream.say_goodbye()
         }
@@ -312,12 +335,12 @@ impl<P: Presence> Http1<'_, P> {
         let wants_upgrade = head.wants_upgrade;
         let request = Request::received(self.client.parts(head), Body::empty());
         self.presence.enter(Phase::Handler);
-        self.answer_request(request, wants_upgrade, None, asked)
+        self.answer_request(&mut Some(request), wants_upgrade, None, asked)
     }
 
     fn answer_request(
         &mut self,
-        request: Request,
+        request: &mut Option<Request>,
         wants_upgrade: bool,
         lent: Option<&Incoming>,
         asked: Asked,
@@ -329,12 +352,25 @@ impl<P: Presence> Http1<'_, P> {
                 true
             }
             Called::Failed(status) => {
-                response = Some(failed::response(status, response.take()));
+                replace(&mut response, status);
                 false
             }
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
         };
         let Some(response) = &mut response else { return Ok(Step::End(Ended::Closed)) };
+        self.send_response(response, may_stay, wants_upgrade, lent, asked)
+    }
+
+    /// Not inlined, because the frames of handlers would lie below its variables.
+    #[inline(never)]
+    fn send_response(
+        &mut self,
+        response: &mut Response,
+        may_stay: bool,
+        wants_upgrade: bool,
+        lent: Option<&Incoming>,
+        asked: Asked,
+    ) -> io::Result<Step> {
         let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
         // The server may have begun to stop while the handler ran, or have judged that it is late
         // when it had just returned. The scope then stays cancelled, so no handler can run in it.
@@ -391,10 +427,14 @@ impl<P: Presence> Http1<'_, P> {
         Ok(Step::End(Ended::Upgraded(upgrade)))
     }
 
-    /// The request and the response are moved once each, because the frames in between would have
-    /// room for each copy.
-    fn call_handler(&self, request: Request, response: &mut Option<Response>) -> Called {
-        let mut request = Some(request);
+    /// Calls the handler with the request, which is there. The request and the response are moved
+    /// once each, because the frames in between would have room for each copy.
+    #[inline(never)]
+    fn call_handler(
+        &self,
+        request: &mut Option<Request>,
+        response: &mut Option<Response>,
+    ) -> Called {
         let mut call = || {
             if let Some(request) = request.take() {
                 *response = Some(self.service.router.call(request));
@@ -409,6 +449,12 @@ impl<P: Presence> Http1<'_, P> {
             (Verdict::None, Ok(())) => Called::Returned,
         }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn replace(response: &mut Option<Response>, status: StatusCode) {
+    *response = Some(failed::response(status, response.take()));
 }
 
 #[cold]

@@ -23,7 +23,7 @@ impl<P: Presence> Http1<'_, P> {
         let (body, lent) = self.lend_body(&head);
         let request = Request::received(self.client.parts(head), body);
         self.presence.enter(Phase::Handler);
-        let step = self.answer_request(request, wants_upgrade, Some(&lent), asked);
+        let step = self.answer_request(&mut Some(request), wants_upgrade, Some(&lent), asked);
         if !matches!(step, Ok(Step::NextRequest)) {
             lent.end(self.stream);
         }

@@ -2,9 +2,11 @@
 
 use std::{
     cell::Cell,
+    io::Write,
     time::{Duration, SystemTime},
 };
 
+use httpdate::HttpDate;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The length of `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -22,10 +24,9 @@ pub(crate) fn append_now(out: &mut Vec<u8>) {
     let (second, mut text) = LAST.get();
     if second != now {
         let since = Duration::from_secs(u64::try_from(now).unwrap_or(0));
-        let formatted = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since);
-        if formatted.len() == LENGTH {
-            text.copy_from_slice(formatted.as_bytes());
-        }
+        let date = HttpDate::from(SystemTime::UNIX_EPOCH + since);
+        // A date has this length up to the year 9999, where httpdate ends.
+        let _ = write!(&mut text[..], "{date}");
         LAST.set((now, text));
     }
     out.extend_from_slice(&text);

@@ -25,8 +25,8 @@ use super::{
     refuse::Refused,
 };
 use crate::{
-    connection::{self, Service},
-    io::Stream,
+    connection::{self, Client, Service},
+    io::{Input, Stream},
 };
 
 /// The shortest and the longest pause after an accept that has failed.
@@ -165,13 +165,23 @@ impl Drop for Admitted {
     }
 }
 
+/// Not inlined, for the reason of `connection::converse`.
+#[inline(never)]
 fn serve(connection: &OpenConnection, is_of_proxy: bool, service: &Arc<Service>) {
     let stream = connection.stream();
-    let served = entrance::enter(connection, is_of_proxy, &service.limits)
-        .and_then(|(client, begin)| connection::serve(stream, service, connection, &client, begin));
+    let mut client = Client::unknown();
+    let mut begin = Input::default();
+    let served = entrance::enter(connection, is_of_proxy, &service.limits, &mut client, &mut begin)
+        .and_then(|()| connection::serve(stream, service, connection, &client, begin));
     if let Err(error) = served {
-        log::debug!("a connection has failed: {error}");
+        log_failure(&error);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn log_failure(error: &io::Error) {
+    log::debug!("a connection has failed: {error}");
 }
 
 /// The object that an error of accept(2) concerns.

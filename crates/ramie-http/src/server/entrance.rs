@@ -51,18 +51,20 @@ impl Entrance {
     }
 }
 
-/// Waits for what comes before HTTP, and returns the client with the bytes behind it.
+/// Waits for what comes before HTTP, and describes the client. `begin` gets the bytes behind it.
+#[inline(never)]
 pub(super) fn enter(
     connection: &OpenConnection,
     is_of_proxy: bool,
     limits: &Limits,
-) -> io::Result<(Client, Input)> {
+    client: &mut Client,
+    begin: &mut Input,
+) -> io::Result<()> {
     let stream = connection.stream();
-    let mut client = Client::new(stream.peer_addr());
-    let mut begin = Input::default();
+    client.peer = stream.peer_addr();
     if is_of_proxy {
         connection.enter(Phase::Handshake);
-        let header = receive_header(stream.transport(), &mut begin)?;
+        let header = receive_header(stream.transport(), begin)?;
         client.proxy_fields = header.fields;
         if let Some(peer) = header.client {
             client.peer = Some(peer);
@@ -73,9 +75,9 @@ pub(super) fn enter(
     }
     #[cfg(feature = "tls")]
     if let Stream::Tls(tls) = &**stream {
-        client.tls = Some(shake_hands(tls, connection, std::mem::take(&mut begin))?);
+        client.tls = Some(shake_hands(tls, connection, std::mem::take(begin))?);
     }
-    Ok((client, begin))
+    Ok(())
 }
 
 /// Receives the header of a proxy.
