@@ -11,7 +11,8 @@ pub(crate) fn is_valid(authority: &[u8]) -> bool {
             None => return false,
         },
         _ => {
-            let end = memchr::memchr(b':', authority).unwrap_or(authority.len());
+            // Hosts are short.
+            let end = authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len());
             (is_name(&authority[..end]), &authority[end..])
         }
     };
@@ -32,6 +33,7 @@ fn is_port(rest: &[u8]) -> bool {
     }
 }
 
+#[inline(never)]
 fn is_ipv6(text: &[u8]) -> bool {
     str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }

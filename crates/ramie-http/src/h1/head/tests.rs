@@ -151,3 +151,14 @@ fn a_head_that_cannot_become_one_is_refused_before_its_end() {
     let long = [&b"GET / HTTP/1.1\r\nA: "[..], &[b'b'; 2000]].concat();
     assert_eq!((begun(&long[..2000]), begun(&long)), (200, 431));
 }
+
+#[test]
+fn the_comparison_of_a_whole_head_agrees_with_the_search() {
+    for length in 0..=8 {
+        for number in 0..3_usize.pow(length) {
+            let byte = |at| b"a\r\n"[number / 3_usize.pow(at) % 3];
+            let bytes: Vec<u8> = (0..length).map(byte).collect();
+            assert_eq!(find_end(&bytes, 0), search_end(&bytes, 0), "{bytes:?}");
+        }
+    }
+}
