@@ -74,6 +74,7 @@ mod files;
 mod fuzz;
 mod h1;
 mod handler;
+mod header_maps;
 #[cfg(feature = "http2")]
 mod http2;
 mod io;

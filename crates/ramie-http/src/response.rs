@@ -8,7 +8,7 @@ use http::{
     header::{ALLOW, CONTENT_TYPE, LOCATION},
 };
 
-use crate::{body::Body, refusal::Refusal};
+use crate::{body::Body, header_maps, refusal::Refusal};
 
 /// A response: that of the crate [`http`] with a [`Body`].
 pub type Response = http::Response<Body>;
@@ -46,6 +46,7 @@ pub trait IntoResponse {
 
 fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
     let mut response = Response::new(body.into());
+    header_maps::equip(response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }

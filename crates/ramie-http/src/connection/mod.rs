@@ -57,6 +57,7 @@ use crate::{
         framing::Framing,
         head::{self, End, Head},
     },
+    header_maps,
     io::{Input, Receiver, Stream},
     limits::Limits,
     refusal::Refusal,
@@ -399,6 +400,7 @@ impl<P: Presence> Http1<'_, P> {
             fail(response);
         }
         let mut stays = respond::respond(&mut self.output, response, asked)?;
+        header_maps::recycle(response.headers_mut());
         if let Some(lent) = lent {
             stays = self.take_body_back(lent, stays)?;
         }

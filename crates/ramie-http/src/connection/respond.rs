@@ -10,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 
 use super::Output;
 use crate::{
@@ -121,8 +121,13 @@ fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> Respon
 }
 
 fn says_close(headers: &HeaderMap) -> bool {
-    let values = headers.get_all("connection").into_iter();
-    let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    // Most responses have a few fields, which are looked at sooner than one is looked up.
+    headers.iter().any(|(name, value)| *name == header::CONNECTION && has_close(value.as_bytes()))
+}
+
+#[cold]
+fn has_close(options: &[u8]) -> bool {
+    let mut options = options.split(|byte| *byte == b',');
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 

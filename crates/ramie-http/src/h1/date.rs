@@ -3,33 +3,35 @@
 use std::{
     cell::Cell,
     io::Write,
+    ops::Range,
     time::{Duration, SystemTime},
 };
 
 use httpdate::HttpDate;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The length of `Sun, 06 Nov 1994 08:49:37 GMT`.
-const LENGTH: usize = 29;
+/// The whole field, in whose middle the date is written.
+const FIELD: &[u8; 37] = b"date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+const DATE_AT: Range<usize> = 6..35;
 
 thread_local! {
-    /// The last second, and its text. Nothing suspends while the cell is used.
-    static LAST: Cell<(i64, [u8; LENGTH])> = const { Cell::new((i64::MIN, [0; LENGTH])) };
+    /// The last second, and its field. Nothing suspends while the cell is used.
+    static LAST: Cell<(i64, [u8; FIELD.len()])> = const { Cell::new((i64::MIN, *FIELD)) };
 }
 
-/// Appends the time of now, as RFC 9110, section 5.6.7, writes it.
-pub(crate) fn append_now(out: &mut Vec<u8>) {
+/// Appends the field Date of now, as RFC 9110, section 5.6.7, writes it, with its line end.
+pub(crate) fn append_field_of_now(out: &mut Vec<u8>) {
     // It lags by some milliseconds and costs a few instructions.
     let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
-    let (second, mut text) = LAST.get();
+    let (second, mut field) = LAST.get();
     if second != now {
         let since = Duration::from_secs(u64::try_from(now).unwrap_or(0));
         let date = HttpDate::from(SystemTime::UNIX_EPOCH + since);
         // A date has this length up to the year 9999, where httpdate ends.
-        let _ = write!(&mut text[..], "{date}");
-        LAST.set((now, text));
+        let _ = write!(&mut field[DATE_AT], "{date}");
+        LAST.set((now, field));
     }
-    out.extend_from_slice(&text);
+    out.extend_from_slice(&field);
 }
 
 #[cfg(test)]
@@ -38,8 +40,10 @@ mod tests {
     fn the_date_is_that_of_now() {
         for _ in 0..2 {
             let mut text = Vec::new();
-            super::append_now(&mut text);
-            let date = httpdate::parse_http_date(str::from_utf8(&text).unwrap()).unwrap();
+            super::append_field_of_now(&mut text);
+            let text = str::from_utf8(&text).unwrap();
+            let date = text.strip_prefix("date: ").and_then(|text| text.strip_suffix("\r\n"));
+            let date = httpdate::parse_http_date(date.unwrap()).unwrap();
             let age = std::time::SystemTime::now().duration_since(date).unwrap();
             assert!(age.as_secs() < 5, "{age:?}");
         }

@@ -68,9 +68,7 @@ pub(crate) fn append(
         append_field(out, name.as_str().as_bytes(), value.as_bytes());
     }
     if !has_date && !status.is_informational() {
-        out.extend_from_slice(b"date: ");
-        date::append_now(out);
-        out.extend_from_slice(b"\r\n");
+        date::append_field_of_now(out);
     }
     match framing {
         ResponseFraming::Length(length) => {

@@ -63,9 +63,9 @@ impl Refused {
 }
 
 fn overloaded() -> Vec<u8> {
-    let mut response = b"HTTP/1.1 503 Service Unavailable\r\ndate: ".to_vec();
-    date::append_now(&mut response);
+    let mut response = b"HTTP/1.1 503 Service Unavailable\r\n".to_vec();
+    date::append_field_of_now(&mut response);
     let fields = "content-length: 0\r\nretry-after: 1\r\nconnection: close";
-    response.extend_from_slice(format!("\r\n{fields}\r\n\r\n").as_bytes());
+    response.extend_from_slice(format!("{fields}\r\n\r\n").as_bytes());
     response
 }
