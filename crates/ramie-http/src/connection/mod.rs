@@ -74,7 +74,7 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
 }
 
-/// Serves until either side closes the connection; `begin` has arrived already.
+/// Serves until either side closes the connection; `input` has arrived already.
 ///
 /// # Errors
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
@@ -83,9 +83,9 @@ pub(crate) fn serve(
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
-    begin: Input,
+    input: &mut Input,
 ) -> io::Result<()> {
-    let served = serve_until_end(stream, service, presence, client, begin);
+    let served = serve_until_end(stream, service, presence, client, input);
     if served.is_err() && presence.verdict() == Verdict::Gone {
         // The kernel would otherwise keep the responses that the client does not take.
         stream.reset_on_close();
@@ -98,16 +98,15 @@ fn serve_until_end(
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
-    begin: Input,
+    input: &mut Input,
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        return http2::serve(stream, service, presence, client, begin);
+        return http2::serve(stream, service, presence, client, std::mem::take(input));
     }
-    let mut input = begin;
-    match converse(stream, service, presence, client, &mut input)? {
+    match converse(stream, service, presence, client, input)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, service, presence, client, input),
+        Ended::Http2 => http2::serve(stream, service, presence, client, std::mem::take(input)),
         ended => close(stream, presence, input, ended),
     }
 }
@@ -147,7 +146,7 @@ fn converse(
 fn close(
     stream: &Arc<Stream>,
     presence: &impl Presence,
-    input: Input,
+    input: &mut Input,
     ended: Ended,
 ) -> io::Result<()> {
     match ended {
@@ -161,7 +160,8 @@ fn close(
         Ended::Upgraded(upgrade) => {
             presence.enter(Phase::Other);
             let until_stop = presence.until_stop().clone();
-            let upgraded = Upgraded::new(Arc::<Stream>::clone(stream), input, until_stop);
+            let upgraded =
+                Upgraded::new(Arc::<Stream>::clone(stream), std::mem::take(input), until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
@@ -231,7 +231,9 @@ impl<P: Presence> Http1<'_, P> {
         Ok(Ended::ClosedByServer)
     }
 
-    /// Waits for the next head. None: the client has closed the connection, or is to be left.
+    /// Waits for the next head. None: the client has closed the connection, or is to be left. Not
+    /// inlined, because the frames of handlers lie below the variables of the caller.
+    #[inline(never)]
     fn next_head(&mut self) -> Result<Option<Box<Head>>, NoHead> {
         loop {
             #[cfg(feature = "http2")]
@@ -339,6 +341,8 @@ impl<P: Presence> Http1<'_, P> {
         self.answer_request(&mut Some(request), wants_upgrade, None, asked)
     }
 
+    /// Inlined, because the frames of handlers lie below this.
+    #[inline(always)]
     fn answer_request(
         &mut self,
         request: &mut Option<Request>,

@@ -207,6 +207,8 @@ impl Router {
         Next { layers: &self.layers, last: &|request| self.dispatch(request) }.call(request)
     }
 
+    /// Inlined, because the frames of handlers lie below this.
+    #[inline(always)]
     fn dispatch(&self, mut request: Request) -> Response {
         match self.find(&mut request) {
             Routed::Path(methods) => match methods.handler(request.method()) {
