@@ -2,19 +2,18 @@
 
 use std::{
     cell::Cell,
+    future::poll_fn,
     io,
     path::{Path, PathBuf},
+    pin::{Pin, pin},
+    task::Poll,
     time::{Duration, Instant},
 };
 
-use ramie::{
-    Runtime, fiber,
-    future::{block_on, block_on_or_cancelled},
-    os::unix::net::UnixStream,
-};
+use ramie::{Runtime, fiber, future::block_on_or_cancelled, os::unix::net::UnixStream};
 use ramie_futures::Io;
 use ramie_pool::{ManageConnection, Pool};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, NoTls, Statement, tls::NoTlsStream};
 
 use super::{CONNECTIONS, STRANDS, TIME};
 use crate::{
@@ -61,10 +60,33 @@ fn measure<M: ManageConnection<Error: std::fmt::Debug>>(
     })
 }
 
-/// A client with its prepared statement; its connection is driven by a fiber of its own.
+/// A client with its prepared statement, and the connection of the crate. The strand that asks
+/// drives the connection, too, because between two exchanges there is nothing to drive.
 struct Prepared {
     client: Client,
+    connection: Driven,
     statement: Statement,
+}
+
+type Driven = Pin<Box<tokio_postgres::Connection<Io<UnixStream>, NoTlsStream>>>;
+
+/// Waits for an exchange of a connection.
+fn drive<T>(
+    connection: &mut Driven,
+    exchange: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> io::Result<T> {
+    let mut exchange = pin!(exchange);
+    let both = poll_fn(|context| {
+        if let Poll::Ready(done) = exchange.as_mut().poll(context) {
+            return Poll::Ready(done.map_err(io::Error::other));
+        }
+        if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+            let error = ended.err().map_or(io::ErrorKind::UnexpectedEof.into(), io::Error::other);
+            return Poll::Ready(Err(error));
+        }
+        exchange.as_mut().poll(context).map_err(io::Error::other)
+    });
+    block_on_or_cancelled(both)?
 }
 
 struct Clients(PathBuf);
@@ -79,14 +101,13 @@ impl ManageConnection for Clients {
         let stream = Io::new(UnixStream::connect(&self.0)?);
         let connected = block_on_or_cancelled(config.connect_raw(stream, NoTls))?;
         let (client, connection) = connected.map_err(io::Error::other)?;
-        fiber::spawn(|| block_on(connection));
-        let prepared = block_on_or_cancelled(client.prepare("SELECT $1::INT8"))?;
-        Ok(Prepared { statement: prepared.map_err(io::Error::other)?, client })
+        let mut connection = Box::pin(connection);
+        let statement = drive(&mut connection, client.prepare("SELECT $1::INT8"))?;
+        Ok(Prepared { client, connection, statement })
     }
 
     fn is_valid(&self, prepared: &mut Prepared) -> io::Result<()> {
-        let asked = block_on_or_cancelled(prepared.client.simple_query(""))?;
-        asked.map(drop).map_err(io::Error::other)
+        drive(&mut prepared.connection, prepared.client.simple_query("")).map(drop)
     }
 
     fn has_broken(&self, prepared: &mut Prepared) -> bool {
@@ -95,9 +116,9 @@ impl ManageConnection for Clients {
 }
 
 pub fn tokio_postgres(socket: &Path) -> f64 {
-    measure(Clients(socket.to_owned()), |Prepared { client, statement }, number| {
+    measure(Clients(socket.to_owned()), |Prepared { client, connection, statement }, number| {
         let number = number as i64;
-        let asked = block_on(client.query_one(statement, &[&number]));
+        let asked = drive(connection, client.query_one(statement, &[&number]));
         assert_eq!(asked.expect("an answer").get::<_, i64>(0), number);
     })
 }
