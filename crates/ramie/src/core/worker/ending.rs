@@ -15,6 +15,10 @@
 //! *The race to fear*: two workers count their last strands at the same time, or one does while
 //! the other sets `main_done`; neither sees the other's write, and both sleep for ever. Each
 //! first writes, then (SeqCst fence) reads, so one of the two sees both writes.
+//!
+//! *The other race*: a thread that is no worker sets `main_done` and wakes the workers, after a
+//! worker has made the check and before it announces its sleep. So the worker notes whether
+//! `main_done` was set before its check, and looks at it again behind the announcement.
 
 use std::time::Duration;
 
@@ -70,6 +74,11 @@ impl RuntimeEnd {
     pub(super) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::SeqCst)
     }
+
+    /// Whether the runtime ends when no strand is alive.
+    pub(super) fn has_begun(&self) -> bool {
+        self.main_done.load(Ordering::SeqCst)
+    }
 }
 
 impl Workers {
@@ -97,12 +106,6 @@ impl Workers {
         self.ending.grace_left() == Some(Duration::ZERO)
     }
 
-    /// Whether a worker that is about to rest has to look again: the runtime has ended, or a
-    /// closure from outside waits.
-    pub(super) fn has_news(&self) -> bool {
-        self.ending.is_finished() || !self.outside.is_empty()
-    }
-
     /// Ends the runtime before it has begun.
     pub(crate) fn stop(&self) {
         self.ending.finished.store(true, Ordering::SeqCst);
@@ -119,7 +122,7 @@ impl Workers {
         }
         // Behind the writes of `main_done` and of this worker's counts: the module's doc says why.
         fence(Ordering::SeqCst);
-        if !ending.main_done.load(Ordering::SeqCst) {
+        if !ending.has_begun() {
             return false;
         }
         let is_over = match self.census() {

@@ -23,7 +23,7 @@ use std::{cell::Cell, time::Duration};
 use ramie_driver::sys::monotonic_ns;
 
 use super::{
-    Worker,
+    Membership, Worker,
     idle::{QUIET, give_back_surplus, has_surplus, look_outside, sleep_bound, take_from_outside},
     spread::Taken,
 };
@@ -119,6 +119,7 @@ pub(super) fn look_around_in_turn(worker: &Worker) -> Option<bool> {
         Some(Taken::LeftFor(time)) => Some(time),
         Some(Taken::Nothing) | None => None,
     };
+    worker.membership.iter().for_each(Membership::note_end);
     if worker.workers().is_some_and(|workers| workers.check_finished()) {
         return worker.root.guest.end(TurnEnd::Finished);
     }
@@ -137,8 +138,8 @@ pub(super) fn look_around_in_turn(worker: &Worker) -> Option<bool> {
 /// The look behind the announcement of a sleep.
 fn may_rest(worker: &Worker) -> bool {
     let is_wanted = || {
-        let is_over = worker.workers().is_some_and(|workers| workers.has_news());
-        is_over || worker.shared.has_mail() || worker.surveys.is_asked()
+        let has_news = worker.membership.as_ref().is_some_and(Membership::has_news);
+        has_news || worker.shared.has_mail() || worker.surveys.is_asked()
     };
     if is_wanted() || worker.timers.are_due(&worker.clock) {
         return false;

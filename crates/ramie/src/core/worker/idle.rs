@@ -75,6 +75,7 @@ impl Worker {
             Taken::LeftFor(time) => Some(time),
             Taken::Nothing => None,
         };
+        self.membership.iter().for_each(Membership::note_end);
         if until == Until::Finished {
             if self.workers().is_some_and(|workers| workers.check_finished()) {
                 return Some(true);
@@ -290,6 +291,18 @@ mod tests {
         worker.scheduler.ready.push_root();
         assert_eq!(worker.look_around(Until::Root), Some(false), "it has something to run");
         assert!(!is_asleep(&sleeper), "nobody looks for the closure");
+    }
+
+    /// A shutdown by a thread that is no worker.
+    #[test]
+    fn a_shutdown_begun_before_the_announcement_keeps_a_worker_awake() {
+        must_wake("its runtime is to end", || {
+            let worker = worker(Clock::System, members(1, Some(Duration::MAX)).pop());
+            let workers = worker.workers().expect("it is a member").clone();
+            assert!(!workers.check_finished());
+            workers.main_done();
+            worker.sleep();
+        });
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //!
 //! Closures from outside the runtime are in a queue of their own ([`outside`](super::outside)).
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use crossbeam_deque::Steal;
 
@@ -102,11 +102,14 @@ pub(crate) struct Membership {
     pub(crate) index: usize,
     queue: FreshQueue,
     pub(super) spreading: Spreading,
+    /// Whether the end of the runtime had begun when this worker last looked around.
+    knows_end: Cell<bool>,
 }
 
 impl Membership {
     pub(super) fn new(workers: Arc<Workers>, index: usize, queue: FreshQueue) -> Self {
-        Membership { workers, index, queue, spreading: Spreading::default() }
+        let (spreading, knows_end) = (Spreading::default(), Cell::new(false));
+        Membership { workers, index, queue, spreading, knows_end }
     }
 
     /// Enters this worker into the list.
@@ -261,7 +264,24 @@ impl Membership {
     }
 
     fn may_sleep(&self) -> bool {
-        !self.workers.ending.is_finished() && (!self.has_peers() || self.all_queues_are_empty())
+        !self.has_news_of_end() && (!self.has_peers() || self.all_queues_are_empty())
+    }
+
+    /// Notes whether the end of the runtime has begun, before the check whether it is over.
+    pub(super) fn note_end(&self) {
+        self.knows_end.set(self.workers.ending.has_begun());
+    }
+
+    /// Whether the end of the runtime has begun since `note_end`, or is over.
+    fn has_news_of_end(&self) -> bool {
+        let ending = &self.workers.ending;
+        ending.is_finished() || !self.knows_end.get() && ending.has_begun()
+    }
+
+    /// Whether a worker that is about to rest between two turns has to look again: for the end of
+    /// the runtime, or because a closure from outside waits.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news_of_end() || !self.workers.outside.is_empty()
     }
 
     /// The part of this worker's entry that changes.
