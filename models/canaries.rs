@@ -811,6 +811,14 @@ pub const CANARIES: &[Canary] = &[
         verdict: DEADLOCK,
     },
     Canary {
+        name: "beginning_of_the_end_is_not_looked_for_again",
+        file: "core/worker/stealing.rs",
+        from: "ending.is_finished() || !self.knows_end.get() && ending.has_begun()",
+        to: "ending.is_finished()",
+        model: "core::worker::workers_models::the_end_that_begins_outside_is_noticed",
+        verdict: DEADLOCK,
+    },
+    Canary {
         name: "end_is_kept_secret",
         file: "core/worker/ending.rs",
         from: "ending.finished.store(true, Ordering::SeqCst);\n            self.wake_all();",

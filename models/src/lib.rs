@@ -127,6 +127,7 @@ hold! {
         what_comes_from_outside_is_taken,
         one_that_takes_from_outside_wakes_the_next,
         the_end_is_noticed,
+        the_end_that_begins_outside_is_noticed,
         the_end_does_not_come_early,
     ]
     cancel = crate::shipped::models::cancel: [

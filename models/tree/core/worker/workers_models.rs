@@ -26,8 +26,9 @@ fn enter(member: Membership) -> Membership {
     member
 }
 
-/// Looks once at the queues of the others.
+/// Looks once at the queues of the others, after a note for the last look before a sleep.
 fn search(member: &Membership) -> Search {
+    member.note_end();
     member.search(current().shared().live(), true)
 }
 
@@ -164,6 +165,19 @@ pub(crate) fn the_end_is_noticed() {
         first.workers.main_done();
         end(&first);
         second.join().unwrap();
+    });
+}
+
+/// A thread that is no worker lets the runtime end, while its worker falls asleep.
+pub(crate) fn the_end_that_begins_outside_is_noticed() {
+    check_within(3, || {
+        let member = enter(members(1).remove(0));
+        let workers = Arc::clone(&member.workers);
+        let outside = thread::spawn(move || workers.main_done());
+        while matches!(search(&member), Search::Nothing) && !member.workers.check_finished() {
+            sleep(&member);
+        }
+        outside.join().unwrap();
     });
 }
 

@@ -122,7 +122,7 @@ impl Workers {
         }
         // Behind the writes of `main_done` and of this worker's counts: the module's doc says why.
         fence(Ordering::SeqCst);
-        if !ending.has_begun() {
+        if !ending.main_done.load(Ordering::SeqCst) {
             return false;
         }
         let is_over = match self.census() {
