@@ -18,8 +18,8 @@ use crate::{
 
 /// `ramie_guest`: a runtime that stays on its thread, which C cannot be made to respect.
 ///
-/// Fibers may ask for the descriptor and the handle during a turn, in which the runtime is borrowed.
-/// So the fields are borrowed one by one, and never the whole.
+/// Fibers may ask for the descriptor and the handle during a turn, in which the runtime is
+/// borrowed. So the fields are borrowed one by one, and never the whole.
 pub(crate) struct CGuest {
     thread: ThreadId,
     fd: RawFd,
