@@ -23,6 +23,13 @@
 //! doubled). A program cannot see when that was. So the assumption is that no destructor of a
 //! thread-local waits while such a fiber is left, and that no such coroutine is kept in a
 //! thread-local.
+//!
+//! A third form concerns what a fiber lends from inside `LocalKey::with`: to a job of
+//! [`blocking`](crate::blocking()), or to strands of a scope on other threads. If the fiber is
+//! abandoned, because a grace period is over, its thread ends or its
+//! [`GuestRuntime`](crate::GuestRuntime) is forgotten, these may go on after the thread has
+//! destroyed the value. So the assumption is that the thread of such a fiber outlives them. (While
+//! any worker of a runtime runs fibers, no thread of its workers ends, but that of a guest may.)
 
 mod builder;
 mod handle;
