@@ -8,13 +8,13 @@
  * Link:     cc -I crates/ramie-c/include main.c target/release/libramie_c.a -lpthread -ldl -lm
  *
  * Errors:   functions that return int or a ssize_t return a negative errno if they fail: -EINVAL for
- *           an argument out of range, -ESHUTDOWN if the runtime takes no more fibers, -EDEADLK for a
- *           call that would wait for itself, -ENOTRECOVERABLE if Ramie itself has failed (a message
- *           is on stderr). They do not change errno.
- * Threads:  all functions may be called on any thread, and on fibers, if nothing else is said.
+ *           an argument out of range or a NULL that is not allowed, -ESHUTDOWN if the runtime takes
+ *           no more fibers, -EDEADLK for a call that would wait for itself, -ENOTRECOVERABLE if Ramie
+ *           itself has failed (a message is on stderr). They do not change errno.
+ * Threads:  all functions may be called on any thread, and on fibers, unless stated otherwise.
  * longjmp:  must not leave the function of a fiber, nor cross a call of this header.
  * Signals:  no function may be called in a signal handler. Ramie has a handler for SIGSEGV, which
- *           reports stack overflows of fibers, and passes all other faults on to the handler before.
+ *           reports stack overflows of fibers, and passes all other faults on to the previous handler.
  *           Writing to a pipe or socket without a reader raises SIGPIPE, as write(2) does.
  * fork:     in the child, all calls fail; exec there, or fork before the first call.
  */
@@ -106,7 +106,7 @@ int ramie_spawn_on(const ramie_handle *handle, size_t worker, ramie_function f, 
  * -ECANCELED: its runtime has abandoned it, or could not start it. */
 int ramie_join(ramie_fiber *fiber, intptr_t *value);
 
-/* Frees a fiber that goes on by itself. */
+/* Gives up the right to join a fiber, which goes on and is freed when it has ended. */
 void ramie_detach(ramie_fiber *fiber);
 
 /* Whether a fiber has ended, so that ramie_join returns at once: 1 or 0. */
@@ -118,8 +118,8 @@ void ramie_yield(void);
 /* Waits for that many microseconds. */
 void ramie_sleep_us(uint64_t microseconds);
 
-/* Calls f on a thread of its own, for code that blocks. If a pointer to the caller's stack is
- * passed, f may use it. */
+/* Calls f on a thread for code that blocks, and waits until it has returned, so arg may point into
+ * the caller's stack. */
 int ramie_blocking(ramie_function f, void *arg, intptr_t *value);
 
 /* ---- Input and output ----

@@ -8,7 +8,7 @@ use std::{
 
 use ramie::channel::{self, Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError};
 
-use crate::outcome::{give, guard, store, take};
+use crate::outcome::{give, guard, required, store, take};
 
 /// A pointer on its way.
 struct Pointer(*mut c_void);
@@ -41,11 +41,12 @@ unsafe fn borrow<'a>(channel: *const CChannel) -> Result<&'a CChannel, i32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ramie_channel_new(capacity: usize, place: *mut *mut CChannel) -> c_int {
+pub(crate) unsafe extern "C" fn ramie_channel_new(
+    capacity: usize,
+    place: *mut *mut CChannel,
+) -> c_int {
     guard(|| {
-        if place.is_null() {
-            return Err(-libc::EINVAL);
-        }
+        required(place.cast_const())?;
         let (sender, receiver) = match capacity {
             usize::MAX => channel::unbounded(),
             capacity => channel::bounded(capacity),

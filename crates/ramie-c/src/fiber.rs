@@ -14,11 +14,12 @@ use ramie::{
 use crate::outcome::{errno_of, give, guard, store, take};
 
 /// `ramie_function`.
-pub(crate) type CFunction = Option<unsafe extern "C" fn(arg: *mut c_void) -> isize>;
+pub(crate) type CFunction = Option<Function>;
+type Function = unsafe extern "C" fn(arg: *mut c_void) -> isize;
 
 /// A function of C's with its argument.
 pub(crate) struct Call {
-    f: CFunction,
+    f: Function,
     arg: *mut c_void,
 }
 
@@ -27,14 +28,14 @@ pub(crate) struct Call {
 unsafe impl Send for Call {}
 
 impl Call {
-    pub(crate) fn new(f: CFunction, arg: *mut c_void) -> Call {
-        Call { f, arg }
+    pub(crate) fn new(f: CFunction, arg: *mut c_void) -> Result<Call, i32> {
+        Ok(Call { f: f.ok_or(-libc::EINVAL)?, arg })
     }
 
     pub(crate) fn make(self) -> isize {
         // SAFETY: the header says that the function may be called with this argument. It does not
         // unwind: that would end the process, because its ABI is "C".
-        self.f.map_or(0, |f| unsafe { f(self.arg) })
+        unsafe { (self.f)(self.arg) }
     }
 }
 
@@ -48,9 +49,6 @@ unsafe fn spawn(
     call: Call,
     fiber: *mut *mut JoinHandle<isize>,
 ) -> Result<i32, i32> {
-    if call.f.is_none() {
-        return Err(-libc::EINVAL);
-    }
     // SAFETY: the caller's promise.
     let current = match unsafe { handle.as_ref() } {
         Some(handle) => handle.clone(),
@@ -73,7 +71,7 @@ unsafe extern "C" fn ramie_spawn(
     fiber: *mut *mut JoinHandle<isize>,
 ) -> c_int {
     // SAFETY: as the header says.
-    guard(|| unsafe { spawn(handle, Place::Any, Call::new(f, arg), fiber) })
+    guard(|| unsafe { spawn(handle, Place::Any, Call::new(f, arg)?, fiber) })
 }
 
 #[unsafe(no_mangle)]
@@ -85,7 +83,7 @@ unsafe extern "C" fn ramie_spawn_on(
     fiber: *mut *mut JoinHandle<isize>,
 ) -> c_int {
     // SAFETY: as the header says.
-    guard(|| unsafe { spawn(handle, Place::Worker(worker), Call::new(f, arg), fiber) })
+    guard(|| unsafe { spawn(handle, Place::Worker(worker), Call::new(f, arg)?, fiber) })
 }
 
 #[unsafe(no_mangle)]
@@ -130,9 +128,13 @@ extern "C" fn ramie_sleep_us(microseconds: u64) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ramie_blocking(f: CFunction, arg: *mut c_void, value: *mut isize) -> c_int {
+pub(crate) unsafe extern "C" fn ramie_blocking(
+    f: CFunction,
+    arg: *mut c_void,
+    value: *mut isize,
+) -> c_int {
     guard(|| {
-        let call = Call::new(f, arg);
+        let call = Call::new(f, arg)?;
         let returned = ramie::blocking(move || call.make());
         // SAFETY: as the header says.
         unsafe { store(value, returned) };

@@ -12,7 +12,7 @@ use std::{
 use ramie::{GuestRuntime, Handle, Turned};
 
 use crate::{
-    outcome::{count, errno_of, give, guard, store, take, timeout},
+    outcome::{count, errno_of, give, guard, required, store, take, timeout},
     runtime::{COptions, build},
 };
 
@@ -41,11 +41,12 @@ unsafe fn check(guest: *const CGuest) -> Result<(), i32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ramie_guest_start(options: *const COptions, place: *mut *mut CGuest) -> c_int {
+pub(crate) unsafe extern "C" fn ramie_guest_start(
+    options: *const COptions,
+    place: *mut *mut CGuest,
+) -> c_int {
     guard(|| {
-        if place.is_null() {
-            return Err(-libc::EINVAL);
-        }
+        required(place.cast_const())?;
         if Handle::try_current().is_some() {
             return Err(-libc::EDEADLK);
         }

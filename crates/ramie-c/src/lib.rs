@@ -20,5 +20,7 @@ mod guest;
 #[cfg(test)]
 mod header;
 mod io;
+#[cfg(test)]
+mod mistakes;
 mod outcome;
 mod runtime;

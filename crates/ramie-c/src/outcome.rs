@@ -50,6 +50,12 @@ pub(crate) fn count(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
+/// Fails if C has passed null where the header wants something, such as the place of a new object,
+/// which nothing could free otherwise.
+pub(crate) fn required<T>(pointer: *const T) -> Result<(), i32> {
+    if pointer.is_null() { Err(-libc::EINVAL) } else { Ok(()) }
+}
+
 /// Stores a value for C, unless it does not want it.
 ///
 /// # Safety

@@ -11,7 +11,7 @@ use ramie::{BackgroundRuntime, Driver, Handle, Runtime};
 
 use crate::{
     fiber::{CFunction, Call},
-    outcome::{count, errno_of, give, guard, store, take, timeout},
+    outcome::{count, errno_of, give, guard, required, store, take, timeout},
 };
 
 type Hook = Option<unsafe extern "C" fn(worker: usize, arg: *mut c_void)>;
@@ -81,6 +81,7 @@ pub(crate) unsafe fn build(options: *const COptions) -> Result<Runtime, i32> {
         builder = builder.thread_name(name.to_string_lossy());
     }
     if options.cpu_count != 0 {
+        required(options.cpus)?;
         // SAFETY: the header says that it has this number of CPUs.
         let cpus = unsafe { slice::from_raw_parts(options.cpus, options.cpu_count) };
         builder = builder.pin_workers(cpus.iter().copied());
@@ -98,7 +99,7 @@ pub(crate) unsafe fn build(options: *const COptions) -> Result<Runtime, i32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ramie_run(
+pub(crate) unsafe extern "C" fn ramie_run(
     options: *const COptions,
     f: CFunction,
     arg: *mut c_void,
@@ -110,7 +111,7 @@ unsafe extern "C" fn ramie_run(
         }
         // SAFETY: as the header says.
         let runtime = unsafe { build(options) }?;
-        let call = Call::new(f, arg);
+        let call = Call::new(f, arg)?;
         let returned = runtime.run(move || call.make());
         // SAFETY: as the header says.
         unsafe { store(value, returned) };
@@ -119,14 +120,12 @@ unsafe extern "C" fn ramie_run(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ramie_start(
+pub(crate) unsafe extern "C" fn ramie_start(
     options: *const COptions,
     place: *mut *mut BackgroundRuntime,
 ) -> c_int {
     guard(|| {
-        if place.is_null() {
-            return Err(-libc::EINVAL);
-        }
+        required(place.cast_const())?;
         // SAFETY: as the header says.
         let runtime = unsafe { build(options) }?.start().map_err(|error| errno_of(&error))?;
         // SAFETY: as the header says.
@@ -189,4 +188,28 @@ unsafe extern "C" fn ramie_is_open(handle: *const Handle) -> c_int {
     // SAFETY: as the header says.
     let handle = unsafe { handle.as_ref() };
     handle.is_some_and(Handle::is_open).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_without_their_array_are_refused() {
+        let options = COptions {
+            size: size_of::<COptions>(),
+            workers: 1,
+            driver: 0,
+            stack_size: 0,
+            grace_ms: -1,
+            thread_name: ptr::null(),
+            cpus: ptr::null(),
+            cpu_count: 2,
+            on_worker_start: None,
+            on_worker_stop: None,
+            hook_arg: ptr::null_mut(),
+        };
+        // SAFETY: the pointers are null.
+        assert_eq!(unsafe { build(&raw const options) }.err(), Some(-libc::EINVAL));
+    }
 }
