@@ -9,10 +9,10 @@ const LOCK: &str = include_str!("../../Cargo.lock");
 const HEAD: &str = "\
 # Crates on fibers
 
-`ecosystem/` tries each of these crates on fibers of *one* worker, beside a fiber that ticks every
-millisecond. No crate kept the worker for more than 20 ms, except those in the list that block it,
-so other fibers could run meanwhile. The program generates this page from its results
-(`.ci/ecosystem`), so do not edit it.
+The program in `ecosystem/` tries each of these crates on fibers of *one* worker, beside a fiber
+that ticks every millisecond. Except for the crates that are listed as blocking the worker, none
+kept it for more than 20 ms, so other fibers could run meanwhile. The program generates this page
+from its results (`.ci/ecosystem`), so do not edit it.
 
 How a crate works on fibers:
 
@@ -20,17 +20,18 @@ How a crate works on fibers:
   `ramie::net`, or it does not wait at all.
 - *unchanged, its futures on fibers*: `ramie::future::block_on` waits for them, and
   `ramie_futures::Io` is their stream. There is no runtime of tokio.
-- *beside tokio's threads, by `block_on_with`*: the crate opens its sockets by tokio, so a runtime
+- *beside tokio's threads, by `block_on_with`*: the crate opens sockets of tokio, so a runtime
   of tokio waits for them on threads of its own, and `ramie_futures::block_on_with` parks the fiber.
-- *with an adapter*: the crate has a trait for its streams; the section has the lines that implement
-  it, to be copied.
-- *on the blocking pool*: it opens std's sockets or files itself, so the call belongs into
+- *with an adapter*: the crate has a trait for its streams; the linked source has an implementation
+  to copy.
+- *on the blocking pool*: it opens sockets or files of std, or it computes for long, so call it in
   `ramie::blocking(|| …)`, which parks the fiber and runs the call on a thread.
-- *it blocks the worker*: the note has the replacement.
+- *it blocks the worker*: the last column names a replacement.
 
 *Stack* is the deepest use of a fiber's stack in a build without optimisation; an optimised build
 usually takes less than half of that. A fiber has 256 KiB by default, and each crate is tried with
 that, unless its note names another size. The threads of the pool have stacks of their own.
+*Against* names the server, client or tool at the other end.
 ";
 
 fn path() -> PathBuf {

@@ -18,7 +18,8 @@ pub(super) const SECTIONS: [Section; 5] = [
         kind: Kind::Protocol,
         against: "pymap",
         needs: &["ECOSYSTEM_IMAP"],
-        note: "`Client::new` takes Ramie's stream, or TLS over it; `ClientBuilder` opens std's.",
+        note: "`Client::new` takes Ramie's stream, or TLS over it; `ClientBuilder` opens a socket \
+               of std.",
         ..Section::new("imap", FILE, imap)
     },
     Section {
@@ -26,7 +27,7 @@ pub(super) const SECTIONS: [Section; 5] = [
         way: Way::Pool,
         against: "aiosmtpd",
         needs: &["ECOSYSTEM_SMTP"],
-        note: "`SmtpTransport` opens std's socket.",
+        note: "`SmtpTransport` opens a socket of std.",
         ..Section::new("lettre", FILE, lettre)
     },
     Section {
@@ -34,7 +35,7 @@ pub(super) const SECTIONS: [Section; 5] = [
         way: Way::Pool,
         against: "vsftpd",
         needs: &["ECOSYSTEM_FTP"],
-        note: "`FtpStream` opens std's sockets, also for the data.",
+        note: "`FtpStream` opens sockets of std, for commands and for data.",
         ..Section::new("suppaftp", FILE, suppaftp)
     },
     Section {
@@ -50,8 +51,8 @@ pub(super) const SECTIONS: [Section; 5] = [
         way: Way::Pool,
         against: "OpenLDAP",
         needs: &["ECOSYSTEM_LDAP"],
-        note: "`LdapConn` runs tokio on the calling thread, so it belongs on the pool. `Ldap`, its \
-               futures, work by `block_on_with`.",
+        note: "`LdapConn` runs tokio on the calling thread, so call it on the pool. `Ldap`, its \
+               async interface, works with `block_on_with`.",
         ..Section::new("ldap3", FILE, ldap3)
     },
 ];

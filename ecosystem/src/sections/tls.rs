@@ -19,15 +19,15 @@ pub(super) const SECTIONS: [Section; 2] = [
     Section {
         kind: Kind::Tls,
         against: "itself, native-tls",
-        note: "`StreamOwned` and `Stream` over a `TcpStream` of Ramie.",
+        note: "`StreamOwned` and `Stream` take a `TcpStream` of Ramie.",
         ..Section::new("rustls", "tls.rs", rustls)
     },
     Section {
         kind: Kind::Tls,
         against: "rustls, itself",
-        note: "`TlsConnector::connect` and `TlsAcceptor::accept` take Ramie's stream; by OpenSSL. \
-               Make a connector once and in `ramie::blocking`, because it reads all certificates \
-               of the system, which takes 30 ms.",
+        note: "`TlsConnector::connect` and `TlsAcceptor::accept` take Ramie's stream. On Linux it \
+               uses OpenSSL. Make one connector, in `ramie::blocking`, because that reads all \
+               certificates of the system, which takes about 30 ms.",
         ..Section::new("native-tls", "tls.rs", native_tls)
     },
 ];

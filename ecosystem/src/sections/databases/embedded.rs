@@ -6,7 +6,8 @@ use crate::harness::{Kind, Section, Tried, Way};
 
 const FILE: &str = "databases/embedded.rs";
 const NOTE: &str = "Its connection is `Send` and not `Sync`, so a fiber keeps it and lends it to \
-                    each closure as `&mut`; `on_pool` in the section is the helper.";
+                    each closure of `ramie::blocking` as `&mut`; the linked source has a helper, \
+                    `on_pool`.";
 
 pub(super) const SECTIONS: [Section; 2] = [
     Section {

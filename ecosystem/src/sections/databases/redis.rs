@@ -11,8 +11,8 @@ pub(super) const SECTION: Section = Section {
     way: Way::Adapter(include_str!("redis_adapter.rs")),
     against: "Redis",
     needs: &["ECOSYSTEM_REDIS"],
-    note: "`ConnectionLike` is implemented in `databases/redis_adapter.rs`. The crate's own \
-           `Connection` opens std's socket; it works on the blocking pool.",
+    note: "`databases/redis_adapter.rs` implements `ConnectionLike`. The crate's own `Connection` \
+           opens a socket of std, so it works only on the blocking pool.",
     ..Section::new("redis", "databases/redis.rs", redis)
 };
 

@@ -16,7 +16,8 @@ pub(super) const SECTIONS: [Section; 4] = [
         way: Way::Futures,
         against: "PostgreSQL",
         needs: &["ECOSYSTEM_POSTGRES"],
-        note: "`Config::connect_raw` over `Io`; the connection's future is a fiber of its own.",
+        note: "`Config::connect_raw` takes an `Io`; a fiber of its own waits for the connection's \
+               future.",
         ..Section::new("tokio-postgres", FILE, tokio_postgres)
     },
     Section {
@@ -24,7 +25,8 @@ pub(super) const SECTIONS: [Section; 4] = [
         way: Way::Pool,
         against: "PostgreSQL",
         needs: &["ECOSYSTEM_POSTGRES"],
-        note: "A façade of tokio-postgres that opens tokio's socket; on fibers use that crate.",
+        note: "It wraps tokio-postgres and opens a socket of tokio; on fibers, use tokio-postgres \
+               itself.",
         ..Section::new("postgres", FILE, postgres)
     },
     Section {
@@ -32,7 +34,7 @@ pub(super) const SECTIONS: [Section; 4] = [
         way: Way::BesideTokio,
         against: "PostgreSQL",
         needs: &["ECOSYSTEM_POSTGRES"],
-        note: "With its feature `runtime-tokio`.",
+        note: "Enable its feature `runtime-tokio`.",
         ..Section::new("sqlx", FILE, sqlx)
     },
     Section {
@@ -40,7 +42,7 @@ pub(super) const SECTIONS: [Section; 4] = [
         way: Way::Pool,
         against: "MariaDB",
         needs: &["ECOSYSTEM_MYSQL"],
-        note: "It opens std's socket.",
+        note: "It opens a socket of std.",
         ..Section::new("mysql", FILE, mysql)
     },
 ];

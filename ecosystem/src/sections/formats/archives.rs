@@ -17,14 +17,16 @@ const FILE: &str = "formats/archives.rs";
 pub(super) const SECTIONS: [Section; 4] = [
     Section {
         against: "gzip, itself over a socket",
-        note: "With `zlib-rs`. With the default backend, in a build without optimisation, \
-               compressing takes more than 256 KiB of stack.",
+        note: "Tried with its feature `zlib-rs`. With the default backend, in a build without \
+               optimisation, compressing takes more than 256 KiB of stack, so give such fibers a \
+               larger one.",
         ..Section::new("flate2", FILE, flate2)
     },
     Section {
         against: "tar, itself over a socket",
         note: "`Builder` writes to any `Write`, `Archive` reads from any `Read`. Its calls that \
-               take paths (`append_path`, `unpack`) use std's files: on the blocking pool.",
+               take paths (`append_path`, `unpack`) use files of std; make them in \
+               `ramie::blocking`.",
         ..Section::new("tar", FILE, tar)
     },
     Section {
@@ -37,7 +39,8 @@ pub(super) const SECTIONS: [Section; 4] = [
     },
     Section {
         against: "itself over a socket",
-        note: "`stream::Encoder` and `stream::Decoder`; the C library has its memory on the heap.",
+        note: "Use `stream::Encoder` and `stream::Decoder`; the C library keeps its state on the \
+               heap.",
         ..Section::new("zstd", FILE, zstd)
     },
 ];

@@ -17,7 +17,7 @@ const COUNT: u32 = 2000;
 pub(super) const SECTIONS: [Section; 4] = [
     Section {
         against: "Python's csv, itself over a socket",
-        note: "`Reader::from_reader` and `Writer::from_writer`.",
+        note: "Use `Reader::from_reader` and `Writer::from_writer`.",
         ..Section::new("csv", FILE, csv)
     },
     Section {
@@ -28,12 +28,12 @@ pub(super) const SECTIONS: [Section; 4] = [
     },
     Section {
         against: "itself over a socket",
-        note: "Version 2; `decode_from_std_read` waits for the next value.",
+        note: "Tried in version 2, where `decode_from_std_read` waits for the next value.",
         ..Section::new("bincode", FILE, bincode)
     },
     Section {
         against: "itself over a socket",
-        note: "`to_io` and `from_io`; frames by COBS arrive through `BufRead::read_until`.",
+        note: "Use `to_io` and `from_io`; read frames in COBS by `BufRead::read_until`.",
         ..Section::new("postcard", FILE, postcard)
     },
 ];

@@ -38,20 +38,21 @@ pub(super) const SECTIONS: [Section; 2] = [
         way: Way::Adapter(include_str!("mount.rs")),
         against: "itself, Python's grpcio",
         needs: &["ECOSYSTEM_GRPC", "ECOSYSTEM_PYTHON"],
-        note: "Server: `grpc/mount.rs` makes a handler of `ramie-http` of a service. Its methods \
-               may wait by plain calls; the client's `grpc-timeout` is their deadline, and a \
-               client that resets a call cancels them. Without these two, a service needs no \
-               adapter: hyper's HTTP/2 with `LocalFibers` serves it. Client: a channel by \
-               `Endpoint::executor(Fibers)` and a connector; limit a call by \
-               `cancel::try_with_timeout` around `block_on_or_cancelled`. `Request::set_timeout` \
-               needs tokio's timer: `grpc/executor.rs`.",
+        note: "Server: the adapter `grpc/mount.rs` makes a service a handler of `ramie-http`. Its \
+               methods may wait in plain calls of Ramie; the client's `grpc-timeout` is their \
+               deadline, and a client that resets a call cancels them. If you need neither, \
+               hyper's HTTP/2 with `LocalFibers` serves a service without an adapter. Client: \
+               open a channel by `Endpoint::executor(Fibers)` and a connector, and limit a call \
+               by `cancel::try_with_timeout` around `block_on_or_cancelled`. \
+               `Request::set_timeout` needs tokio's timer, and so the executor of \
+               `grpc/executor.rs`.",
         ..Section::new("tonic", FILE, tonic)
     },
     Section {
         kind: Kind::Rpc,
         against: "Python's grpcio",
         needs: &["ECOSYSTEM_GRPC"],
-        note: "The messages of tonic's section; it works on bytes in memory.",
+        note: "It encodes and decodes bytes in memory; tried with the messages of tonic.",
         ..Section::new("prost", FILE, grpcio_serves)
     },
 ];

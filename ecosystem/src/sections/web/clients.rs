@@ -12,7 +12,7 @@ pub(super) const SECTIONS: [Section; 2] = [
         kind: Kind::Web,
         way: Way::BesideTokio,
         against: "ramie-http",
-        note: "One `Client` and one small runtime of tokio for all fibers.",
+        note: "Share one `Client` and one small runtime of tokio among all fibers.",
         ..Section::new("reqwest", FILE, reqwest)
     },
     Section {

@@ -36,17 +36,17 @@ pub(super) const SECTIONS: [Section; 4] = [
         kind: Kind::Web,
         way: Way::Futures,
         against: "hyper's client",
-        note: "A `Router` is a service for hyper, by `TowerToHyperService`. Without axum's feature \
+        note: "`TowerToHyperService` makes a `Router` a service for hyper. Without axum's feature \
                `tokio`, which has `axum::serve`, no runtime of tokio is needed, and handlers may \
-               wait by plain calls.",
+               wait in plain calls of Ramie.",
         ..Section::new("axum", FILE, axum)
     },
     Section {
         kind: Kind::Web,
         way: Way::Futures,
         against: "itself, by HTTP/1.1 and HTTP/2",
-        note: "With `ramie_futures::{Io, LocalFibers}`. Its own timers need tokio; deadlines of \
-               Ramie do the same.",
+        note: "Use `ramie_futures::{Io, LocalFibers}` as its stream and executor. Its timers need \
+               tokio; use deadlines of Ramie instead.",
         ..Section::new("hyper", FILE, hyper)
     },
     Section {

@@ -13,8 +13,9 @@ use crate::{
 pub(super) const SECTION: Section = Section {
     kind: Kind::Web,
     against: "itself",
-    note: "`accept` and `client` take Ramie's stream; `connect` opens std's, so connect yourself. \
-           `ramie_http::websocket` has it built in.",
+    note: "`accept` and `client` take Ramie's stream. `connect` opens a socket of std, so connect \
+           a stream of Ramie and pass it to `client`. For servers, `ramie_http::websocket` has \
+           WebSockets built in.",
     ..Section::new("tungstenite", "web/websocket.rs", tungstenite)
 };
 
