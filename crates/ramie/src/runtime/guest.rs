@@ -17,9 +17,9 @@
 //! As in the background; [`turn`](GuestRuntime::turn) returns [`Turned::Ended`] when the loop of a
 //! worker would end. The rest happens in [`shutdown`](GuestRuntime::shutdown), or in the drop: the
 //! worker abandons what is left, and the other workers are joined.
-//! - *A drop during a panic, or while the destructors of thread-locals run*, abandons all fibers at
-//!   once, because none of them may run: they would see the thread panicking, or refer to
-//!   thread-locals that are destroyed already.
+//! - *A drop during a panic, on a fiber, or while the destructors of thread-locals run* abandons
+//!   all fibers at once, because none of them may run: they would see the thread panicking, keep
+//!   the other fiber's worker, or refer to thread-locals that are destroyed already.
 //! - *A runtime that is forgotten* is leaked with its worker, which others may then still wake: its
 //!   fibers never run again.
 //! - *In the child of a fork* turns fail, and the drop leaks all of it.
@@ -73,7 +73,8 @@ pub enum Turned {
 ///
 /// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it runs
 /// the fibers until all have ended, or for [`Builder::grace`](super::Builder::grace). During a
-/// panic, and while the destructors of the thread's thread-locals run, it abandons them at once.
+/// panic, on a fiber of another runtime, and while the destructors of the thread's thread-locals
+/// run, it abandons them at once.
 ///
 /// # Examples
 /// ```

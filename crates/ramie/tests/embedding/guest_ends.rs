@@ -114,6 +114,18 @@ fn a_drop_in_a_panic_abandons_the_fibers() {
     }
 }
 
+#[test]
+fn a_drop_on_a_fiber_of_another_runtime_abandons_the_fibers() {
+    let _limit = Limit::of_this_test();
+    for workers in [1, 2] {
+        let mut guest = guest(workers);
+        let fiber = guest.spawn_local(fiber::park).unwrap();
+        guest.turn(Duration::from_millis(1));
+        super::common::one_worker().run(|| drop(guest));
+        assert!(text(&*fiber.join().unwrap_err()).contains("abandoned"));
+    }
+}
+
 /// A fiber that is suspended inside `LocalKey::with` would refer to a value that is destroyed.
 #[test]
 fn a_runtime_in_a_thread_local_runs_no_fiber_while_the_thread_ends() {
