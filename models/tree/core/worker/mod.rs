@@ -91,7 +91,7 @@ impl Recorder {
 impl RunningStrand {
     pub(crate) fn check_may_switch(&self) {}
     pub(crate) fn check_may_wait(&self, _record: &WaitRecord) {}
-    pub(crate) fn check_stack(&self) {}
+    pub(crate) fn check_stack<T>(&self, _: &T) {}
 
     pub(crate) fn now_ms(&self) -> u32 {
         0
