@@ -60,6 +60,9 @@ impl Drop for Connection {
     }
 }
 
+/// Whether a connection is broken.
+type Judge = fn(&Connection) -> bool;
+
 /// The server, as tests see and change it.
 #[derive(Default)]
 pub(crate) struct Server {
@@ -74,7 +77,7 @@ pub(crate) struct Server {
     /// Is set when a connection has been dropped.
     pub(crate) dropped: Event,
     /// Is asked whether a connection is broken.
-    pub(crate) judge: Mutex<Option<fn(&Connection) -> bool>>,
+    pub(crate) judge: Mutex<Option<Judge>>,
 }
 
 /// Whether the server answers.
