@@ -256,8 +256,8 @@ fn no_runtime_starts_in_the_child_of_a_fork() {
     let builder = || Runtime::builder().strands(Strands::Fibers).workers(2).build().unwrap();
     let is_refused = |error: &str| error.contains("in the child of a fork");
     let refuses = || {
-        let background = builder().start().err().expect("no runtime in the background");
-        let guest = builder().start_guest().err().expect("no guest");
+        let background = builder().start().expect_err("no runtime in the background");
+        let guest = builder().start_guest().expect_err("no guest");
         is_refused(&background.to_string())
             && is_refused(&guest.to_string())
             && is_refused(&panic_text(|| builder().run(|| ())))
