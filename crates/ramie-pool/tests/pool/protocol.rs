@@ -21,9 +21,6 @@ use ramie::{
 };
 use ramie_pool::{ManageConnection, Pool, PoolBuilder};
 
-/// Returns whether a connection is broken.
-type Judge = fn(&Connection) -> bool;
-
 pub(crate) struct Connection {
     stream: UnixStream,
     pub(crate) number: usize,
