@@ -1,4 +1,5 @@
-//! Queries per second through a pool, beside bb8 on tokio, with the same drivers and one worker each.
+//! Queries per second through a pool, beside bb8 on tokio, with the same drivers and one worker
+//! each.
 
 mod fibers;
 mod tokio;
