@@ -59,7 +59,8 @@
 //!   returned early ([`ramie::cancel::notices`]). It counts, too, if that happened to a strand of
 //!   a scope to which the connection was lent, such as a loser of a `race`, or if such a strand
 //!   panicked.
-//! - The guard was dropped while a panic unwound the strand.
+//! - The guard was dropped while a panic unwound the strand. A panic that the program catches while
+//!   it keeps the guard is not seen: call [`PooledConnection::mark_broken`] then.
 //! - One strand used the connection, and another one used or returned it, because the guard does
 //!   not see cancellations of the first one. (A guard may be sent to another strand before its
 //!   first use.)
