@@ -11,8 +11,8 @@ use super::{
     join::RawHandle,
 };
 use crate::core::{
-    strand::{self, SpawnOptions},
-    worker::{self, RuntimeRef, ThreadStrands, Workers},
+    strand::{self, SpawnOptions, StrandHeader},
+    worker::{self, Admission, RuntimeRef, ThreadStrands, Workers},
 };
 
 impl Builder {
@@ -55,10 +55,7 @@ impl Builder {
             Place::LeastLoaded => Some(workers.least_loaded()),
         };
         let admission = workers.entrance.admit()?;
-        let header = admission.take_header(false)?;
-        header.note_spawn(spawned_at);
-        // SAFETY: a fresh header; closure and value own all they refer to.
-        unsafe { strand::install(header, f) };
+        let header = install(&admission, false, f, spawned_at)?;
         let queued = HandedOut::<Closure>::new();
         // The only worker of a runtime gets its closures through its inbox, as placed ones.
         let is_placed = place.is_some();
@@ -81,10 +78,7 @@ impl Builder {
     {
         let builder = self.thread_builder();
         let admission = threads.entrance.admit()?;
-        let header = admission.take_header(true)?;
-        header.note_spawn(spawned_at);
-        // SAFETY: a fresh header; closure and value own all they refer to.
-        unsafe { strand::install(header, f) };
+        let header = install(&admission, true, f, spawned_at)?;
         header.attributes.install(ptr::null(), self.options);
         // Once counted, the strand keeps the runtime from ending. If the thread cannot be made, the
         // closure's destructor runs, which may spawn, too.
@@ -92,4 +86,22 @@ impl Builder {
         drop(admission);
         start_counted_thread(builder, &worker::current(), header, Some(counted))
     }
+}
+
+/// Puts a closure into a header for a strand that is spawned from outside.
+fn install<F, T>(
+    admission: &Admission<'_>,
+    is_thread: bool,
+    f: F,
+    spawned_at: &'static Location<'static>,
+) -> io::Result<&'static StrandHeader>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let header = admission.take_header(is_thread)?;
+    header.note_spawn(spawned_at);
+    // SAFETY: a fresh header; closure and value own all they refer to.
+    unsafe { strand::install(header, f) };
+    Ok(header)
 }

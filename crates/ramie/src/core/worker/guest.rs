@@ -24,10 +24,13 @@ use ramie_driver::sys::monotonic_ns;
 
 use super::{
     Membership, Worker,
-    idle::{QUIET, give_back_surplus, has_surplus, look_outside, sleep_bound, take_from_outside},
+    idle::{
+        QUIET, give_back_surplus, has_surplus, look_outside, queue_stolen, sleep_bound,
+        take_from_outside,
+    },
     spread::Taken,
 };
-use crate::core::{trace::EventKind, worker::Until};
+use crate::core::worker::Until;
 
 /// How a turn has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,9 +114,7 @@ pub(super) fn look_around_in_turn(worker: &Worker) -> Option<bool> {
     }
     let left_for = match worker.membership.as_ref().map(|it| it.steal(worker.shared.live())) {
         Some(Taken::First(header)) => {
-            worker.shared.record.stolen.add_one();
-            worker.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
-            worker.scheduler.push_stolen(header);
+            queue_stolen(worker, header);
             return go_on_in_turn(worker);
         }
         Some(Taken::LeftFor(time)) => Some(time),

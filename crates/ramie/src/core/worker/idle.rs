@@ -13,7 +13,7 @@ use super::{
     Membership, Until, Worker, guest::look_around_in_turn, lingering, patience::ThisCpu,
     run_loop::deliver_log, sampling, spread::Taken, survey,
 };
-use crate::core::{primitive::pause, trace::EventKind};
+use crate::core::{primitive::pause, strand::StrandHeader, trace::EventKind};
 
 /// How long a worker has to be idle before it gives surplus memory back.
 pub(super) const QUIET: Duration = Duration::from_millis(50);
@@ -67,9 +67,7 @@ impl Worker {
         let taken = self.membership.as_ref().map(|member| member.steal(self.shared.live()));
         let left_for = match taken.unwrap_or(Taken::Nothing) {
             Taken::First(header) => {
-                self.shared.record.stolen.add_one();
-                self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
-                self.scheduler.push_stolen(header);
+                queue_stolen(self, header);
                 return Some(false);
             }
             Taken::LeftFor(time) => Some(time),
@@ -173,6 +171,13 @@ pub(super) fn look_outside(worker: &Worker) -> bool {
     worker.drain_inbox();
     worker.timers.fire(&worker.clock, &worker.scheduler, &worker.shared.record);
     worker.has_ready()
+}
+
+/// Queues a closure that was stolen from another worker.
+pub(super) fn queue_stolen(worker: &Worker, header: &'static StrandHeader) {
+    worker.shared.record.stolen.add_one();
+    worker.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
+    worker.scheduler.push_stolen(header);
 }
 
 /// Queues this worker's share of the closures from outside. Returns whether there was one.

@@ -22,7 +22,7 @@ use ramie_driver::{
 use super::{
     FiberStack, NoSwitch, Worker, attach,
     contexts::{resume_contexts, suspend_contexts},
-    idle::take_from_outside,
+    idle::{queue_stolen, take_from_outside},
     lingering,
     placed::note_taken,
     run_queue::Next,
@@ -246,9 +246,7 @@ impl Worker {
             && self.scheduler.has_peers
             && let Some(header) = member.steal_surplus_of_next(self.shared.live())
         {
-            self.shared.record.stolen.add_one();
-            self.running.recorder.note_deed(EventKind::Stolen, header.id_bits());
-            self.scheduler.push_stolen(header);
+            queue_stolen(self, header);
         }
         let is_over = self.poll();
         sampling::begin_if_due(self, 0);
