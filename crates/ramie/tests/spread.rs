@@ -31,7 +31,8 @@ use ramie::{
 
 const FIBERS: usize = 96;
 const BURSTS: usize = 20;
-const PATIENCE: Duration = Duration::from_secs(20);
+/// On a busy machine, one burst may take some seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes bursts until most of the last ones have been good; fails after some seconds. A machine
 /// that gives its processors to others for a while spoils all bursts of that while, so a fixed
@@ -48,9 +49,7 @@ fn most_are_good<T: Debug>(mut burst: impl FnMut() -> T, is_good: impl Fn(&T) ->
             last.pop_front();
         }
     }
-    // A busy machine may have made only some bursts.
-    let good = last.iter().filter(|burst| is_good(burst)).count();
-    assert!(good > last.len() / 2, "the last bursts within {PATIENCE:?} were {last:?}");
+    panic!("the last bursts within {PATIENCE:?} were {last:?}");
 }
 
 /// Makes bursts until most have been spread well over two workers.
