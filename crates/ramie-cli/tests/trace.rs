@@ -186,15 +186,17 @@ fn a_trace_without_events_is_marked() {
 
 #[test]
 fn a_signal_leaves_no_file() {
-    let folder = Folder::new("trace");
-    let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
-    command.env("RAMIE_INSPECT", "1");
-    let server = Server::started(command);
-    let has_part = || {
-        let names = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
-        names.into_iter().any(|name| name.to_str().unwrap().ends_with(".part"))
-    };
     for (wanted, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let folder = Folder::new("trace");
+        // A server of its own, because the other one refuses a second trace until it has noticed
+        // the end of the first.
+        let mut command = ramie_in(&folder, "serve --hello --addr 127.0.0.1:0 --workers 1");
+        command.env("RAMIE_INSPECT", "1");
+        let server = Server::started(command);
+        let has_part = || {
+            let names = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
+            names.into_iter().any(|name| name.to_str().unwrap().ends_with(".part"))
+        };
         let mut command = ramie_in(&folder, &format!("trace {} --seconds 600", server.child.id()));
         let mut tracing = command.spawn().unwrap();
         let start = Instant::now();
