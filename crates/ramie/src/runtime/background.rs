@@ -19,8 +19,8 @@
 //!   for it.
 //! - *The race to fear* is a spawn during the shutdown: it either is refused, or its fiber is one
 //!   of those for which the runtime waits (core/worker/entrance.rs).
-//! - *A shutdown on a strand of the runtime itself* cannot wait: the runtime would wait for the
-//!   strand. So it begins the shutdown only.
+//! - *A shutdown by code for which the end waits*, such as a strand of the runtime, cannot wait
+//!   (core/worker/roster.rs). So a drop there begins the shutdown only, and a call panics.
 //! - *Deadlocks*: a thread that could use a handle is a thread of the program that runs outside of
 //!   Ramie's calls. While there is one, no standstill is reported (`deadlock/standstill.rs`).
 //! - *Forks*: a child has a copy of the handle, and no worker. All calls fail there, and a drop
@@ -41,15 +41,17 @@ use super::{
     AbandonedFibers, Handle, Runtime, Strands,
     builder::Config,
     start::prepare_process,
-    workforce::{Fibers, Workforce, no_thread, report},
+    worker_threads::no_thread,
+    workforce::{Fibers, Workforce, report},
 };
 use crate::core::worker::{Installed, RuntimeRef, Until};
 
 /// A runtime whose workers run in the background; made by [`Runtime::start`].
 ///
 /// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it waits
-/// until all fibers have ended, or for [`Builder::grace`](super::Builder::grace). On a fiber of the
-/// runtime itself, and during a panic, the drop begins that and does not wait.
+/// until all fibers have ended, or for [`Builder::grace`](super::Builder::grace). Where that would
+/// wait for itself ([`Handle::can_shut_down_here`]), and during a panic, the drop begins that and
+/// does not wait.
 #[must_use = "dropping it ends the runtime"]
 pub struct BackgroundRuntime {
     handle: Handle,
@@ -176,25 +178,37 @@ impl BackgroundRuntime {
     #[track_caller]
     pub fn shutdown(mut self, timeout: Duration) -> AbandonedFibers {
         let abandoned = self.handle.shutdown(timeout);
-        if let Some(thread) = self.thread.take().filter(|_| !self.handle.is_forked())
-            && let Err(payload) = thread.join()
-        {
+        if let Err(payload) = self.join() {
             resume_unwind(payload);
         }
         abandoned
+    }
+
+    /// Joins the first thread, once the runtime has ended.
+    fn join(&mut self) -> thread::Result<()> {
+        let Some(thread) = self.thread.take().filter(|_| !self.handle.is_forked()) else {
+            return Ok(());
+        };
+        // That thread itself may drop the runtime, in the function for abandoned fibers.
+        match thread.thread().id() == thread::current().id() {
+            true => Ok(()),
+            false => thread.join(),
+        }
     }
 }
 
 impl Drop for BackgroundRuntime {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        if self.thread.is_none() || self.handle.is_forked() {
+            return;
+        }
         self.handle.close(self.grace);
-        if self.handle.waits_in_vain() || thread::panicking() {
+        if !self.handle.can_shut_down_here() || thread::panicking() {
             return;
         }
         if self.handle.wait_for_end().is_ok() {
             // Its panic was reported when it happened.
-            let _ = thread.join();
+            let _ = self.join();
         }
     }
 }

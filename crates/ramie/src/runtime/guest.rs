@@ -303,6 +303,8 @@ impl Guest {
             mem::forget(self);
             return AbandonedFibers::default();
         }
+        // The end waits from now on for what this thread runs.
+        self.workers.entrance.roster.enter();
         // In a fiber of another worker of this thread no loop may run, as in a panic.
         let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
         self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });

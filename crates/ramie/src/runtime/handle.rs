@@ -1,12 +1,10 @@
 //! The handle of a runtime, for any thread.
 
-use std::{fmt, future::Future, io, panic::Location, time::Duration};
+use std::{fmt, future::Future, io, panic::Location};
 
-use super::AbandonedFibers;
 use crate::{
     core::{
         strand::{NoValue, Raised},
-        wait::park::Refused,
         worker::{self, RuntimeEnded, RuntimeRef},
     },
     fiber::{Builder, JoinHandle, Place},
@@ -32,7 +30,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Handle {
-    runtime: RuntimeRef,
+    pub(super) runtime: RuntimeRef,
 }
 
 impl Handle {
@@ -155,7 +153,8 @@ impl Handle {
     /// for it. Also on a fiber that runs a destructor during a panic.
     ///
     /// # Panics
-    /// If the future panics: with its panic.
+    /// If the future panics: with its panic. On the thread of the loop that drives the only worker
+    /// of the runtime, because no turn is given meanwhile; spawn there instead.
     ///
     /// # Examples
     /// ```
@@ -171,6 +170,12 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        assert!(
+            !self.runtime.needs_turns_of_this_thread(),
+            "Handle::block_on was called on the thread of the loop that drives the runtime's only \
+             worker, and would wait for turns that the loop does not give meanwhile; call \
+             Handle::spawn, and then GuestRuntime::turn until the fiber has ended"
+        );
         let fiber = self
             .spawn(move || block_on(future))
             .map_err(|error| RuntimeEnded::of(&error).copied().unwrap_or(RuntimeEnded::ENDED))?;
@@ -216,78 +221,6 @@ impl Handle {
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.runtime.is_current()
-    }
-
-    /// Begins the end of the runtime, and does not wait for it: from now on spawns through handles
-    /// fail. When all fibers have ended, or after `timeout`, the workers end; fibers that are left
-    /// then are [abandoned](super::Builder::grace). Of several calls the earliest end counts (if
-    /// strands are threads, the first call does). [`Duration::MAX`] means for ever.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let runtime = ramie::Runtime::builder().build()?.start()?;
-    /// let handle = runtime.handle();
-    /// // A fiber may end its own runtime.
-    /// runtime.handle().spawn(move || handle.begin_shutdown(Duration::MAX))?.join().unwrap();
-    /// assert!(!runtime.handle().is_open());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn begin_shutdown(&self, timeout: Duration) {
-        self.close((timeout != Duration::MAX).then_some(timeout));
-    }
-
-    /// Begins the end of the runtime as [`begin_shutdown`](Self::begin_shutdown) does, waits until
-    /// the runtime has ended, and returns the fibers that were abandoned.
-    ///
-    /// In the child of a fork it does nothing.
-    ///
-    /// # Blocking
-    /// Parks the fiber, or blocks the thread outside one, until the runtime has ended. On a thread
-    /// of the runtime's blocking pool it would wait for itself until `timeout`. On a fiber that
-    /// runs a destructor during a panic it does not wait.
-    ///
-    /// # Cancellation
-    /// Not a cancel point.
-    ///
-    /// # Panics
-    /// On a strand of the runtime itself, for which the runtime would have to wait; call
-    /// `begin_shutdown` there.
-    #[track_caller]
-    pub fn shutdown(&self, timeout: Duration) -> AbandonedFibers {
-        assert!(
-            !self.runtime.is_current(),
-            "Handle::shutdown was called on a strand of the runtime that it ends, and would wait \
-             for itself; call Handle::begin_shutdown there"
-        );
-        self.begin_shutdown(timeout);
-        if self.is_forked() {
-            return AbandonedFibers::default();
-        }
-        self.wait_for_end().unwrap_or_default()
-    }
-
-    /// Begins the end with this grace period.
-    pub(super) fn close(&self, grace: Option<Duration>) {
-        if self.is_forked() {
-            return;
-        }
-        match &self.runtime {
-            RuntimeRef::Workers(workers) => workers.close(grace),
-            RuntimeRef::ThreadStrands(threads) => threads.close(grace),
-        }
-    }
-
-    #[track_caller]
-    pub(super) fn wait_for_end(&self) -> Result<AbandonedFibers, Refused> {
-        let lines = self.runtime.entrance().wait_for_end()?;
-        Ok(AbandonedFibers { lines })
-    }
-
-    /// Whether a wait for the end would never end.
-    pub(super) fn waits_in_vain(&self) -> bool {
-        self.is_forked() || self.runtime.is_current()
     }
 
     pub(super) fn is_forked(&self) -> bool {

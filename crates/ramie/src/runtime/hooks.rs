@@ -24,8 +24,10 @@ impl Builder {
     /// fibers.
     ///
     /// The function is no fiber: calls of this crate in it act as on a thread outside the runtime.
-    /// If it panics, the runtime cannot be started. A worker that another program's loop drives
-    /// calls it, too, on the thread of that loop.
+    /// All workers call it at the same time, so it may wait for the others, for example at a
+    /// [`Barrier`](std::sync::Barrier). If it panics, the runtime cannot be started, once the other
+    /// calls have returned. A worker that another program's loop drives calls it, too, on the
+    /// thread of that loop.
     ///
     /// # Examples
     /// ```
@@ -46,8 +48,11 @@ impl Builder {
     }
 
     /// Sets a function that each worker's thread calls with the index of the worker, when all its
-    /// fibers are gone. A panic of the function goes no further. It is called for each worker for
-    /// which the function of [`on_worker_start`](Self::on_worker_start) has returned.
+    /// fibers are gone; all workers call it at the same time. A panic of the function goes no
+    /// further. It is called for each worker for which the function of
+    /// [`on_worker_start`](Self::on_worker_start) has returned. The end of the runtime waits for
+    /// it, so it cannot wait for that end: [`Handle::shutdown`](super::Handle::shutdown) panics
+    /// there.
     #[doc(alias = "on_thread_stop")]
     pub fn on_worker_stop(mut self, f: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.on_stop = Some(Arc::new(f));
@@ -113,46 +118,59 @@ impl fmt::Debug for Hooks {
     }
 }
 
-/// A thread that is a worker: its start hook has been called, and its stop hook is when this is
-/// dropped.
+/// A thread that is a worker, or about to become one. When this is dropped, its stop hook is called
+/// if its start hook has been.
 pub(super) struct OnDuty {
-    stop: Option<(WorkerHook, usize)>,
+    hooks: Hooks,
+    index: usize,
+    has_begun: bool,
     /// Where the thread ran before.
     before: Option<CpuMask>,
 }
 
 impl OnDuty {
-    /// Begins the duty of a worker on its thread.
+    pub(super) fn new(hooks: &Hooks, index: usize) -> OnDuty {
+        OnDuty { hooks: hooks.clone(), index, has_begun: false, before: None }
+    }
+
+    /// Pins the thread to the CPU of its worker, if it has one.
     ///
     /// # Errors
-    /// The thread cannot be pinned, or the start hook has panicked.
-    pub(super) fn begin(hooks: &Hooks, index: usize, pins: bool) -> io::Result<OnDuty> {
-        let mut duty = OnDuty { stop: None, before: None };
-        if let Some(cpus) = hooks.cpus.as_ref().filter(|_| pins) {
-            let cpu = cpus[index % cpus.len()];
-            let before = CpuMask::of_this_thread()?;
-            let pinned = CpuMask::of([cpu]).map_or(Ok(()), |mask| mask.apply());
-            pinned.map_err(|error| {
-                let text = format!("worker {index} cannot be pinned to the CPU {cpu}: {error}");
-                io::Error::new(error.kind(), text)
-            })?;
-            duty.before = Some(before);
-        }
-        if let Some(hook) = &hooks.on_start
+    /// The system refuses that.
+    pub(super) fn pin(&mut self) -> io::Result<()> {
+        let Some(cpus) = &self.hooks.cpus else { return Ok(()) };
+        let (index, cpu) = (self.index, cpus[self.index % cpus.len()]);
+        let before = CpuMask::of_this_thread()?;
+        let pinned = CpuMask::of([cpu]).map_or(Ok(()), |mask| mask.apply());
+        pinned.map_err(|error| {
+            let text = format!("worker {index} cannot be pinned to the CPU {cpu}: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+        self.before = Some(before);
+        Ok(())
+    }
+
+    /// Calls the start hook.
+    ///
+    /// # Errors
+    /// It has panicked.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        let index = self.index;
+        if let Some(hook) = &self.hooks.on_start
             && !panic::call_quietly(|| hook(index))
         {
             let text = format!("the function of on_worker_start panicked on worker {index}");
             return Err(io::Error::other(text));
         }
-        duty.stop = hooks.on_stop.clone().map(|hook| (hook, index));
-        Ok(duty)
+        self.has_begun = true;
+        Ok(())
     }
 }
 
 impl Drop for OnDuty {
     fn drop(&mut self) {
-        if let Some((hook, index)) = self.stop.take() {
-            panic::call_quietly(|| hook(index));
+        if let Some(hook) = self.hooks.on_stop.as_ref().filter(|_| self.has_begun) {
+            panic::call_quietly(|| hook(self.index));
         }
         if let Some(Err(error)) = self.before.take().map(|before| before.apply()) {
             say!(Warn, "a thread that was a worker stays pinned to its CPU: {error}");

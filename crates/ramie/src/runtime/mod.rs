@@ -7,10 +7,12 @@ mod guest;
 mod handle;
 mod hooks;
 mod options;
+mod shutdown;
 mod start;
 mod threads;
 #[cfg(test)]
 mod view_tests;
+mod worker_threads;
 mod workforce;
 
 pub use crate::core::worker::RuntimeEnded;

@@ -1,31 +1,28 @@
 //! The workers of a runtime on fibers, from their start to their end.
 //!
-//! 1. The driver of worker 0 is opened on the calling thread. Each further worker opens its driver
-//!    on its own thread and reports the result. If one fails, all workers stop, and the start fails
-//!    with the reason.
+//! 1. The threads of the further workers start ([`worker_threads`](super::worker_threads)). Then
+//!    each worker, the first on the calling thread, calls the program's function for its start and
+//!    opens its driver; the others report the result. If one fails, all workers stop, and the start
+//!    fails with the reason.
 //! 2. The loops run: that of worker 0 is called by `run`, by the thread of a runtime in the
 //!    background, or turn by turn by another program's loop.
-//! 3. When the loops have ended, each worker abandons its remaining fibers, the threads are joined,
-//!    and worker 0 is dropped. Then the runtime has ended.
-//!
-//! No thread ends while another runs fibers: a strand of a scope may refer to a thread-local of the
-//! thread whose fiber has opened the scope, and that fiber may have been abandoned.
+//! 3. When the loops have ended, each worker abandons its remaining fibers and is dropped. Each
+//!    thread calls the program's function for the end of its worker, and the threads are joined.
+//!    Then the runtime has ended.
 
-use std::{
-    convert::Infallible,
-    io,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{io, panic::resume_unwind, sync::Arc};
 
 use ramie_driver::{
     say,
     sys::{HandedOut, Lent, fork::ForkMark},
 };
 
-use super::{AbandonedFibers, builder::Config, hooks::OnDuty};
+use super::{AbandonedFibers, builder::Config, hooks::OnDuty, worker_threads::Threads};
 use crate::{
-    core::worker::{AbandonedFiber, Installed, Membership, Pool, Until, Worker, Workers},
+    core::{
+        panic,
+        worker::{AbandonedFiber, Membership, Pool, Worker, Workers},
+    },
     stall::{Watchdog, Watching},
 };
 
@@ -67,11 +64,32 @@ impl Workforce {
         let own = members.next().expect("a runtime has at least one worker");
         let watchdog = Watchdog::start(config.watch.clone());
         let watching = Watchdog::watching(watchdog.as_ref());
-        let duty = OnDuty::begin(&config.hooks, 0, !guest)?;
-        let first = make_worker(config, own, &watching, guest)?;
-        let threads = Threads::start(config, &workers, members, &watching)?;
+        match guest {
+            true => workers.entrance.roster.enter_loop(),
+            false => workers.entrance.roster.enter(),
+        }
+        let mut duty = OnDuty::new(&config.hooks, 0);
+        if !guest {
+            duty.pin()?;
+        }
+        let mut threads = Threads::start(config, members, &watching);
+        // Caught, because the other workers have to be stopped.
+        let made = panic::catch(|| {
+            threads.begin()?;
+            duty.begin()?;
+            make_worker(config, own, &watching, guest)
+        });
+        let begun = threads.wait_until_begun();
         let others = OtherWorkers { threads, pool, duty, _watchdog: watchdog };
-        Ok(Workforce { workers, first, watching, others })
+        match (made, begun) {
+            (Ok(Ok(first)), Ok(())) => Ok(Workforce { workers, first, watching, others }),
+            (made, begun) => {
+                workers.stop();
+                others.dismiss();
+                let made = made.unwrap_or_else(|payload| resume_unwind(payload));
+                Err(made.err().or(begun.err()).expect("one of the two has failed"))
+            }
+        }
     }
 
     /// Ends a runtime that has not begun.
@@ -90,30 +108,33 @@ impl Workforce {
 
 impl OtherWorkers {
     /// Ends a runtime that has not begun, and was stopped.
-    pub(super) fn dismiss(self) {
+    pub(super) fn dismiss(mut self) {
+        self.threads.release();
+        drop(self.duty);
         self.threads.join();
     }
 
     /// Ends the runtime, when worker 0, `first`, has abandoned its fibers.
     pub(super) fn end(
-        self,
+        mut self,
         workers: &Workers,
         first: impl Sized,
         fibers: HandedOut<Fibers>,
         mut abandoned: Vec<AbandonedFiber>,
     ) -> AbandonedFibers {
-        abandoned.extend(self.threads.join());
+        self.threads.release();
         drop(first);
         fibers.settle();
         self.pool.close();
         drop(self.duty);
+        abandoned.extend(self.threads.join());
         let abandoned = AbandonedFibers::of(&abandoned);
         workers.entrance.end(Arc::clone(&abandoned.lines));
         abandoned
     }
 }
 
-fn make_worker(
+pub(super) fn make_worker(
     config: &Config,
     membership: Membership,
     watching: &Watching,
@@ -146,119 +167,6 @@ fn refuse_in_child() -> io::Result<()> {
         ));
     }
     Ok(())
-}
-
-/// The threads of workers 1 and up.
-struct Threads {
-    handles: Vec<thread::JoinHandle<Vec<AbandonedFiber>>>,
-    /// Is disconnected when none of them runs fibers any more.
-    ran: mpsc::Receiver<Infallible>,
-    /// The threads end when these are dropped.
-    holds: Vec<mpsc::Sender<Infallible>>,
-}
-
-/// The ends of the channels of [`Threads`] that one thread has.
-struct Held {
-    runs: mpsc::Sender<Infallible>,
-    hold: mpsc::Receiver<Infallible>,
-}
-
-impl Held {
-    /// Waits until no worker runs fibers any more, after this one has abandoned its own.
-    fn wait(self) {
-        drop(self.runs);
-        let _ = self.hold.recv();
-    }
-}
-
-impl Threads {
-    fn start(
-        config: &Config,
-        workers: &Workers,
-        members: impl Iterator<Item = Membership>,
-        watching: &Watching,
-    ) -> io::Result<Self> {
-        let (sender, reports) = mpsc::channel();
-        let (runs, ran) = mpsc::channel();
-        let mut threads = Threads { handles: Vec::new(), ran, holds: Vec::new() };
-        let mut failure = None;
-        for member in members {
-            let (holds, hold) = mpsc::channel();
-            let held = Held { runs: runs.clone(), hold };
-            threads.holds.push(holds);
-            match start_thread(config, member, watching.clone(), sender.clone(), held) {
-                Ok(handle) => threads.handles.push(handle),
-                Err(error) => failure = Some(no_thread(&error)),
-            }
-        }
-        drop((sender, runs));
-        failure = reports.iter().filter_map(io::Result::err).last().or(failure);
-        if let Some(error) = failure {
-            workers.stop();
-            threads.join();
-            let text = format!("a worker could not be started: {error}");
-            return Err(io::Error::new(error.kind(), text));
-        }
-        Ok(threads)
-    }
-
-    /// Ends and joins the threads, when worker 0 runs no fibers any more.
-    fn join(self) -> Vec<AbandonedFiber> {
-        let _ = self.ran.recv();
-        drop(self.holds);
-        let join = |handle: thread::JoinHandle<_>| {
-            handle.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-        };
-        self.handles.into_iter().flat_map(join).collect()
-    }
-}
-
-pub(super) fn no_thread(error: &io::Error) -> io::Error {
-    let text = format!(
-        "no thread for it ({error}); use fewer workers, or raise the limits on threads and memory \
-         (`ulimit -u`, `ulimit -v`)"
-    );
-    io::Error::new(error.kind(), text)
-}
-
-fn start_thread(
-    config: &Config,
-    membership: Membership,
-    watching: Watching,
-    report: mpsc::Sender<io::Result<()>>,
-    held: Held,
-) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
-    let config = config.clone();
-    let name = format!("{}-{}", config.thread_name, membership.index);
-    thread::Builder::new().name(name).spawn(move || {
-        let made = OnDuty::begin(&config.hooks, membership.index, true).and_then(|duty| {
-            // The panic is caught, so that the start can report a policy that cannot be made.
-            let made =
-                crate::core::panic::catch(|| make_worker(&config, membership, &watching, false));
-            let panicked =
-                |_| Err(io::Error::other("the function that makes the run-queue policy panicked"));
-            Ok((duty, made.unwrap_or_else(panicked)?))
-        });
-        let (_duty, worker) = match made {
-            Ok(made) => made,
-            Err(error) => {
-                let _ = report.send(Err(error));
-                return Vec::new();
-            }
-        };
-        let _ = report.send(Ok(()));
-        drop(report);
-        let fibers = HandedOut::<Fibers>::new();
-        {
-            let _installed = Installed::new(&worker);
-            watching.while_watched(&worker, || worker.run(Until::Finished));
-        }
-        let abandoned = worker.abandon_all();
-        drop(worker);
-        fibers.settle();
-        held.wait();
-        abandoned
-    })
 }
 
 /// Reports what was abandoned.

@@ -9,4 +9,5 @@ mod ends;
 mod guest;
 mod guest_ends;
 mod hooks;
+mod own_end;
 mod threads;

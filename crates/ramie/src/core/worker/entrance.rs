@@ -30,7 +30,7 @@ use std::{
 
 use ramie_driver::sys::fork::ForkMark;
 
-use super::Workers;
+use super::{Roster, Workers};
 use crate::core::{
     strand::{FreeList, StrandHeader},
     wait::{
@@ -96,6 +96,8 @@ pub(crate) struct Entrance {
     /// Headers for spawners, which need not have a worker of their own.
     headers: Mutex<FreeList>,
     end: Mutex<EntranceEnd>,
+    /// The threads for which the end waits.
+    pub(crate) roster: Roster,
     mark: ForkMark,
 }
 
@@ -118,6 +120,7 @@ impl Default for Entrance {
             is_open: RwLock::new(true),
             headers: Mutex::new(FreeList::new()),
             end: Mutex::default(),
+            roster: Roster::default(),
             mark: ForkMark::get(),
         }
     }
@@ -157,6 +160,11 @@ impl Entrance {
 
     fn lock_end(&self) -> MutexGuard<'_, EntranceEnd> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the runtime has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock_end().abandoned.is_some()
     }
 
     /// The runtime has ended: its workers are gone.

@@ -49,6 +49,7 @@ pub(crate) enum TurnEnd {
 pub(super) struct GuestTurn {
     /// When the turn should end, in ns on the system's clock.
     end_ns: Cell<u64>,
+    is_open: Cell<bool>,
     /// Whether a strand has run in this turn.
     has_run: Cell<bool>,
     outcome: Cell<TurnEnd>,
@@ -60,6 +61,11 @@ impl GuestTurn {
     /// Whether the time of the turn is over. Each turn runs a strand, if there is one.
     pub(super) fn is_over(&self) -> bool {
         self.has_run.get() && self.is_late()
+    }
+
+    /// Whether the worker is in a turn.
+    pub(super) fn is_in_turn(&self) -> bool {
+        self.is_open.get()
     }
 
     fn is_late(&self) -> bool {
@@ -88,7 +94,9 @@ pub(crate) fn turn(worker: &Worker, end_ns: u64) -> TurnEnd {
     worker.root.guest.end_ns.set(end_ns);
     worker.root.guest.has_run.set(false);
     worker.root.guest.outcome.set(TurnEnd::Finished);
+    worker.root.guest.is_open.set(true);
     worker.run(Until::TurnEnd);
+    worker.root.guest.is_open.set(false);
     // Askers may wait for an answer: they wake the worker, and the other loop gives it a turn.
     worker.surveys.set_in_loop(true);
     if let TurnEnd::Idle(_) = worker.root.guest.outcome.get() {

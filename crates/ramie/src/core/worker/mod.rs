@@ -11,9 +11,10 @@
 //! - the workers of one runtime: [`workers`] (their list), [`stealing`], [`spread`] (spreading
 //!   fibers), [`placed`] (fibers for a certain worker), [`entrance`] and [`outside`] (spawns by
 //!   other threads), [`guest`] (a worker that another program's loop drives), [`ending`],
-//!   [`thread_strands`] (runtimes whose strands are threads), [`runtime_ref`] (either kind),
-//!   [`daemons`] (strands for which `run` does not wait), [`lingering`] (the fibers for which it
-//!   still waits), [`pool`] (threads for blocking calls);
+//!   [`roster`] (threads that cannot wait for the end), [`thread_strands`] (runtimes whose strands
+//!   are threads), [`runtime_ref`] (either kind), [`daemons`] (strands for which `run` does not
+//!   wait), [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking
+//!   calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
 //!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
@@ -58,6 +59,7 @@ mod pool;
 pub(crate) mod prefetch;
 mod recorder;
 mod root;
+mod roster;
 mod run_loop;
 mod run_queue;
 mod running;
@@ -108,6 +110,7 @@ pub(crate) use self::{
     pool::{DEFAULT_BLOCKING_THREADS, Pool, blocking_pools},
     recorder::{note_cancel, note_op_at_once, note_spawn, wake_for_recording},
     root::RootStrand,
+    roster::{Roster, Standing},
     run_loop::Until,
     run_queue::Next,
     running::RunningStrand,

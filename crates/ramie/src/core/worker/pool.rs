@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use std::{
-    cell::UnsafeCell,
+    cell::{Cell, UnsafeCell},
     collections::VecDeque,
+    ptr,
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
     time::Duration,
@@ -100,6 +101,11 @@ pub(crate) fn blocking_pools() -> BlockingPools {
         jobs: JOBS.load(Relaxed),
         begun: BEGUN.load(Relaxed),
     }
+}
+
+thread_local! {
+    /// The pool whose jobs this thread runs.
+    static SERVED: Cell<*const Pool> = const { Cell::new(ptr::null()) };
 }
 
 /// The threads of one runtime for calls that block.
@@ -227,6 +233,11 @@ impl Pool {
         self.has_work.notify_all();
     }
 
+    /// Whether the calling thread runs a job of this pool.
+    pub(crate) fn is_serving_here(&self) -> bool {
+        ptr::eq(SERVED.get(), self)
+    }
+
     fn start_thread(self: &Arc<Self>, index: usize) -> std::io::Result<()> {
         let pool = Arc::clone(self);
         let builder = thread::Builder::new().name(format!("ramie-blocking-{index}"));
@@ -238,7 +249,9 @@ impl Pool {
                 // the kernel has moved its threads itself.
                 let _ = cpus.apply();
             }
+            SERVED.set(Arc::as_ptr(&pool));
             pool.work();
+            SERVED.set(ptr::null());
             THREADS.fetch_sub(1, Relaxed);
         };
         builder.spawn(work).map(drop)
