@@ -12,7 +12,7 @@ use super::{
 };
 use crate::core::{
     strand::{self, SpawnOptions, StrandHeader},
-    worker::{self, Admission, RuntimeRef, ThreadStrands, Workers},
+    worker::{self, Installed, RuntimeRef, ThreadStrands, Worker, Workers},
 };
 
 impl Builder {
@@ -54,8 +54,10 @@ impl Builder {
             Place::Worker(index) => Some(workers.check_place(index)?),
             Place::LeastLoaded => Some(workers.least_loaded()),
         };
+        // On an error the closure is dropped after these.
         let admission = workers.entrance.admit()?;
-        let header = install(&admission, false, f, spawned_at)?;
+        let header = admission.take_header(false)?;
+        install(header, f, spawned_at);
         let queued = HandedOut::<Closure>::new();
         // The only worker of a runtime gets its closures through its inbox, as placed ones.
         let is_placed = place.is_some();
@@ -78,7 +80,8 @@ impl Builder {
     {
         let builder = self.thread_builder();
         let admission = threads.entrance.admit()?;
-        let header = install(&admission, true, f, spawned_at)?;
+        let header = admission.take_header(true)?;
+        install(header, f, spawned_at);
         header.attributes.install(ptr::null(), self.options);
         // Once counted, the strand keeps the runtime from ending. If the thread cannot be made, the
         // closure's destructor runs, which may spawn, too.
@@ -86,22 +89,50 @@ impl Builder {
         drop(admission);
         start_counted_thread(builder, &worker::current(), header, Some(counted))
     }
+
+    /// Spawns a fiber on a worker that another loop of this thread drives, between two turns.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn_local`]; and the end of the runtime has begun. The closure is dropped.
+    pub(crate) fn spawn_between_turns<F, T>(
+        self,
+        worker: &Worker,
+        f: F,
+        spawned_at: &'static Location<'static>,
+    ) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + 'static,
+        T: 'static,
+    {
+        let workers = worker.workers().expect("another loop drives workers of runtimes only");
+        let header = {
+            // The entrance stays open until the closure is counted.
+            let _admission = workers.entrance.admit()?;
+            let header = worker.headers.take(false)?;
+            worker.shared.note_spawned();
+            header
+        };
+        install(header, f, spawned_at);
+        let queued = HandedOut::<Closure>::new();
+        header.attributes.install(ptr::null(), self.options);
+        let handle = RawHandle::new(header);
+        {
+            let _installed = Installed::new(worker);
+            worker.enqueue_counted(header, true);
+        }
+        queued.settle();
+        worker.shared.wake();
+        Ok(JoinHandle::new(handle))
+    }
 }
 
-/// Puts a closure into a header for a strand that is spawned from outside.
-fn install<F, T>(
-    admission: &Admission<'_>,
-    is_thread: bool,
-    f: F,
-    spawned_at: &'static Location<'static>,
-) -> io::Result<&'static StrandHeader>
+/// Puts a closure into a fresh header for a strand that is spawned from outside.
+fn install<F, T>(header: &'static StrandHeader, f: F, spawned_at: &'static Location<'static>)
 where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + 'static,
+    T: 'static,
 {
-    let header = admission.take_header(is_thread)?;
     header.note_spawn(spawned_at);
     // SAFETY: a fresh header; closure and value own all they refer to.
     unsafe { strand::install(header, f) };
-    Ok(header)
 }

@@ -30,6 +30,7 @@ use std::{
     marker::PhantomData,
     mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    panic::Location,
     sync::Arc,
     thread,
     time::Duration,
@@ -244,14 +245,7 @@ impl GuestRuntime {
     {
         check_outside();
         let guest = self.guest.as_ref().ok_or(RuntimeEnded::ENDED)?;
-        let fiber = {
-            // The entrance stays open until the closure is counted.
-            let _admission = guest.workers.entrance.admit()?;
-            let _installed = Installed::new(&guest.worker);
-            Builder::new().spawn_local(f)
-        };
-        guest.worker.shared.wake();
-        fiber
+        Builder::new().spawn_between_turns(&guest.worker, f, Location::caller())
     }
 
     /// Ends the runtime as [`Handle::shutdown`] does: runs the fibers on this thread until all have

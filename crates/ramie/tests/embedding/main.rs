@@ -10,4 +10,5 @@ mod guest;
 mod guest_ends;
 mod hooks;
 mod own_end;
+mod refused;
 mod threads;

@@ -364,6 +364,12 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
+        self.enqueue_counted(header, is_local);
+    }
+
+    /// Queues a closure that is counted already.
+    #[inline(always)]
+    pub(crate) fn enqueue_counted(&self, header: &'static StrandHeader, is_local: bool) {
         note_spawn(self, header);
         match &self.membership {
             Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
