@@ -44,7 +44,10 @@ use super::{
     worker_threads::no_thread,
     workforce::{Fibers, Workforce, report},
 };
-use crate::core::worker::{Installed, RuntimeRef, Until};
+use crate::{
+    core::worker::{Installed, RuntimeRef, Until},
+    op::blocking,
+};
 
 /// A runtime whose workers run in the background; made by [`Runtime::start`].
 ///
@@ -184,15 +187,17 @@ impl BackgroundRuntime {
         abandoned
     }
 
-    /// Joins the first thread, once the runtime has ended.
+    /// Joins the first thread, if the runtime has ended. The thread may run code of the program
+    /// then, which reports what was abandoned, so a fiber waits for it by the blocking pool.
+    #[track_caller]
     fn join(&mut self) -> thread::Result<()> {
-        let Some(thread) = self.thread.take().filter(|_| !self.handle.is_forked()) else {
+        let Some(thread) = self.thread.take().filter(|_| self.handle.has_ended()) else {
             return Ok(());
         };
-        // That thread itself may drop the runtime, in the function for abandoned fibers.
+        // That thread itself may drop the runtime.
         match thread.thread().id() == thread::current().id() {
             true => Ok(()),
-            false => thread.join(),
+            false => blocking(|| thread.join()),
         }
     }
 }

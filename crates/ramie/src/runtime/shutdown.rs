@@ -98,6 +98,11 @@ impl Handle {
         }
     }
 
+    /// Whether the runtime has ended, in the process to which it belongs.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.is_forked() && self.runtime.entrance().has_ended()
+    }
+
     /// Begins the end with this grace period.
     pub(super) fn close(&self, grace: Option<Duration>) {
         if self.is_forked() {

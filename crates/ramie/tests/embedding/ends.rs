@@ -318,3 +318,34 @@ fn no_worker_thread_ends_while_fibers_run_on_another() {
     runtime.shutdown(Duration::ZERO);
     assert!(!report.recv().unwrap(), "the value was destroyed while a fiber used it");
 }
+
+/// Its last thread runs code of the program when the runtime has ended.
+#[test]
+fn a_fiber_that_drops_a_runtime_blocks_no_other_fiber() {
+    let _limit = Limit::of_this_test();
+    let drops: fn(BackgroundRuntime) = drop;
+    let shuts_down: fn(BackgroundRuntime) = |runtime| _ = runtime.shutdown(Duration::ZERO);
+    for ends in [drops, shuts_down] {
+        let (begins, begun) = channel::bounded(1);
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let builder = Runtime::builder().strands(Strands::Fibers).workers(1).grace(Duration::ZERO);
+        let builder = builder.on_abandoned(move |_| {
+            begins.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        });
+        let ended = builder.build().unwrap().start().unwrap();
+        ended.handle().spawn(fiber::park).unwrap();
+        super::common::one_worker().run(|| {
+            let ender = fiber::spawn(move || ends(ended));
+            begun.recv().unwrap();
+            // The fiber waits for the function, and others take turns meanwhile.
+            for _ in 0..3 {
+                fiber::sleep(Duration::from_millis(2));
+                assert!(!ender.is_finished());
+            }
+            release.send(()).unwrap();
+            ender.join().unwrap();
+        });
+    }
+}
