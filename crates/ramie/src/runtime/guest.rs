@@ -302,7 +302,8 @@ impl Guest {
         // In a fiber of another worker of this thread no loop may run, as in a panic.
         let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
         self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });
-        let Guest { watched, worker: own, workers, others, fibers, config, _inspected, .. } = self;
+        let Guest { watched, worker: own, workers, descriptor, others, fibers, config, _inspected } =
+            self;
         {
             let _installed = Installed::new(&own);
             worker::begin_turn(&own);
@@ -311,6 +312,8 @@ impl Guest {
             }
         }
         drop(watched);
+        // It keeps the ring open, for whose end the drop of the worker may wait.
+        drop(descriptor);
         own.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
         let abandoned = own.abandon_all();
         let abandoned = others.end(&workers, own, fibers, abandoned);

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ramie::{GuestRuntime, Runtime, RuntimeEnded, Strands, Turned, channel, fiber};
+use ramie::{Driver, GuestRuntime, Runtime, RuntimeEnded, Strands, Turned, channel, fiber};
 
 use super::{
     common::{Limit, assert_success, child, is_child, on_each, text},
@@ -204,4 +204,27 @@ fn turns_fail_in_the_child_of_a_fork() {
         assert!(fails, "a call in the child does not fail");
         drop(guest);
     });
+}
+
+/// The kernel takes rings apart when the last descriptor is closed, and the drop of every ninth ring
+/// of a thread waits for that, for a second at most.
+#[test]
+fn a_drop_does_not_wait_for_the_descriptor_that_it_holds_itself() {
+    let _limit = Limit::of_this_test();
+    if !super::common::has_ring() {
+        return;
+    }
+    let slowest_of_nine = || {
+        let times = (0..9).map(|_| {
+            let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
+            let guest = builder.driver(Driver::Uring).build().unwrap().start_guest().unwrap();
+            let start = Instant::now();
+            drop(guest);
+            start.elapsed()
+        });
+        times.max().unwrap()
+    };
+    // A machine that is busy may delay one of them.
+    let quickest = (0..3).map(|_| slowest_of_nine()).min().unwrap();
+    assert!(quickest < Duration::from_millis(900), "{quickest:?}");
 }
