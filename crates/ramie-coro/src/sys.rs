@@ -1,9 +1,14 @@
 //! The system calls of this crate. Calls on memory go through rustix, which does not use libc's
 //! symbols. Calls that rustix lacks go through libc (signals, `mincore`, `process_madvise`, the
-//! guard advices).
+//! guard advices, calls at the end of a thread).
 #![allow(unsafe_code)]
 
-use std::{ffi::c_void, mem, ptr, sync::atomic::AtomicI32, sync::atomic::Ordering::Relaxed};
+use std::{
+    ffi::{CStr, c_void},
+    mem, ptr,
+    sync::atomic::AtomicI32,
+    sync::atomic::Ordering::Relaxed,
+};
 
 use rustix::{
     io::Errno,
@@ -273,4 +278,32 @@ pub(crate) fn stack_pointer() -> usize {
         std::arch::asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
     }
     pointer
+}
+
+type AtThreadEnd = unsafe extern "C" fn(
+    unsafe extern "C" fn(*mut c_void),
+    *mut c_void,
+    *mut c_void,
+) -> libc::c_int;
+
+/// Has `call` called with `argument` when this thread ends, before everything that was registered
+/// earlier, the destructors of std's thread-locals among it. Returns false if the C library has no
+/// such function.
+pub(crate) fn at_thread_end(
+    call: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+) -> bool {
+    /// Lies in this object file's segment, which must not be unloaded before the call.
+    static HERE: u8 = 0;
+    const NAME: &CStr = c"__cxa_thread_atexit_impl";
+    // SAFETY: the name ends with a NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+    if found.is_null() {
+        return false;
+    }
+    // SAFETY: glibc's function of this name has this type (its `stdlib/cxa_thread_atexit_impl.c`).
+    let register = unsafe { mem::transmute::<*mut c_void, AtThreadEnd>(found) };
+    // SAFETY: as above; it copies the arguments. The last one names the loaded object of `call` by
+    // an address inside of it.
+    unsafe { register(call, argument, (&raw const HERE).cast_mut().cast()) == 0 }
 }

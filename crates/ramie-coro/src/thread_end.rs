@@ -17,15 +17,28 @@
 //! one is used at each of the first 16 starts, and then whenever their number has doubled. A key
 //! for each suspension would be exact, but would leak about 50 bytes each time, because a key
 //! cannot be freed. The remaining gap is an assumption about the program, stated in the docs of
-//! [`Coroutine`](crate::Coroutine) and of `ramie::fiber`.
+//! [`Coroutine`](crate::Coroutine) and of `ramie::fiber`. Rare calls can afford that leak:
+//! [`before_locals_end`].
 
-use std::cell::Cell;
+#![allow(unsafe_code)]
+
+use std::{
+    cell::{Cell, RefCell},
+    ffi::c_void,
+};
+
+/// The hooks by their owners.
+type Hooks = [Option<fn()>; 2];
 
 thread_local! {
     // None of these has a destructor, so they are valid until the end of the thread.
     static STARTS: Cell<u64> = const { Cell::new(0) };
     static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
-    static HOOK: Cell<Option<fn()>> = const { Cell::new(None) };
+    static HOOKS: Cell<Hooks> = const { Cell::new([None; 2]) };
+}
+
+thread_local! {
+    static KEPT: Kept = const { Kept(RefCell::new(Vec::new())) };
 }
 
 /// Its destructor records that the thread ends.
@@ -34,9 +47,8 @@ struct EndMarker;
 impl Drop for EndMarker {
     fn drop(&mut self) {
         HAS_BEGUN.set(true);
-        if let Some(hook) = HOOK.get() {
-            hook();
-        }
+        HOOKS.get().into_iter().flatten().for_each(|hook| hook());
+        let _ = KEPT.try_with(Kept::call_all);
     }
 }
 
@@ -97,9 +109,61 @@ pub fn begin() {
     HAS_BEGUN.set(true);
 }
 
+/// Whose hook it is. The hooks are called in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HookOf {
+    /// Of runtimes that another loop of the thread drives.
+    Guests,
+    /// Of the thread's own fibers.
+    Fibers,
+}
+
 /// Sets a hook that those destructors call, once for each of this module's keys.
-pub fn set_hook(hook: fn()) {
-    HOOK.set(Some(hook));
+pub fn set_hook(owner: HookOf, hook: fn()) {
+    let mut hooks = HOOKS.get();
+    hooks[owner as usize] = Some(hook);
+    HOOKS.set(hooks);
+}
+
+/// Calls `f` when this thread ends, before any thread-local that has been used so far is destroyed.
+/// Leaks about 50 bytes until then. Where the C library lacks `__cxa_thread_atexit_impl`, as musl
+/// does, this is as exact as [`note_start`].
+pub fn before_locals_end(f: impl FnOnce() + 'static) {
+    let f: Box<dyn FnOnce()> = Box::new(f);
+    let pointer = Box::into_raw(Box::new(f));
+    if !crate::sys::at_thread_end(call_boxed, pointer.cast()) {
+        // SAFETY: it was made above, and `call_boxed` will not be called.
+        let f = unsafe { Box::from_raw(pointer) };
+        let _ = KEPT.try_with(|kept| kept.0.borrow_mut().push(*f));
+        note_start();
+    }
+}
+
+/// # Safety
+/// `f` is a pointer that [`before_locals_end`] has made, and is given to this function once.
+unsafe extern "C" fn call_boxed(f: *mut c_void) {
+    begin();
+    // SAFETY: the caller's promise.
+    let f = unsafe { Box::from_raw(f.cast::<Box<dyn FnOnce()>>()) };
+    f();
+}
+
+/// Closures for the end of a thread whose C library does not keep them.
+struct Kept(RefCell<Vec<Box<dyn FnOnce()>>>);
+
+impl Kept {
+    fn call_all(&self) {
+        while let Some(f) = self.0.borrow_mut().pop() {
+            f();
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        begin();
+        self.call_all();
+    }
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ pub use notify::{
 };
 pub use own_memory::{append_words, copy_text, copy_value, copy_words, copy_words_to};
 pub use process::{
-    effective_user_id, futex_wait_for, futex_wake, is_subreaper, pidfd_open, set_subreaper,
-    thread_id,
+    effective_user_id, futex_wait_for, futex_wake, is_main_thread, is_subreaper, pidfd_open,
+    set_subreaper, thread_id,
 };
 pub use raw::{block_signals, thread_cpu_ns};
 pub(crate) use ready::await_hang_up;

@@ -62,6 +62,12 @@ pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// Whether this is the thread whose end is that of the process.
+#[must_use]
+pub fn is_main_thread() -> bool {
+    rustix::thread::gettid() == rustix::process::getpid()
+}
+
 /// Returns the effective id of this process's user, to whom its new files belong.
 #[must_use]
 pub fn effective_user_id() -> u32 {

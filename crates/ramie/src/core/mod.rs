@@ -5,6 +5,7 @@
 
 pub mod cancel;
 pub(crate) mod figures;
+pub(crate) mod loans;
 pub(crate) mod local;
 pub(crate) mod panic;
 pub(crate) mod primitive;

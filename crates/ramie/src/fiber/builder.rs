@@ -7,6 +7,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{JoinHandle, Scope, ScopedJoinHandle, join::RawHandle};
 use crate::core::{
+    loans::Loan,
     strand::{self, ScopeData, SpawnOptions, StrandHeader, end_unstarted, run_thread_to_end},
     worker::{self, CountedThread, Worker},
 };
@@ -356,7 +357,9 @@ impl Builder {
         header.attributes.install(scope, self.options);
         // If the thread cannot be made, this is dropped with the closure.
         let counted = worker.thread_strands.as_ref().map(|threads| threads.add(header));
-        start_counted_thread(builder, worker, header, counted)
+        // SAFETY: null, or the scope, to which the caller has a reference.
+        let loan = unsafe { scope.as_ref() }.map(|scope| scope.lender().lend());
+        start_counted_thread(builder, worker, header, counted, loan)
     }
 
     /// Describes the thread of a strand with these options.
@@ -373,19 +376,18 @@ impl Builder {
 }
 
 /// Starts the thread of a strand whose attributes are installed; `counted` is its entry in its
-/// runtime.
+/// runtime, and `loan` stands for its borrows if it belongs to a scope.
 pub(super) fn start_counted_thread(
     builder: thread::Builder,
     worker: &Worker,
     header: &'static StrandHeader,
     counted: Option<CountedThread>,
+    loan: Option<Loan>,
 ) -> io::Result<RawHandle> {
     worker::note_spawn(worker, header);
     let handle = RawHandle::new(header);
     let started = builder.spawn(move || {
-        worker::on_thread_strand(header, counted.as_ref(), |worker| {
-            run_thread_to_end(worker, header)
-        })
+        worker::on_thread_strand(header, counted, loan, |worker| run_thread_to_end(worker, header))
     });
     match started {
         Ok(_) => Ok(handle),

@@ -25,11 +25,12 @@
 //! thread-local.
 //!
 //! A third form concerns what a fiber lends from inside `LocalKey::with`: to a job of
-//! [`blocking`](crate::blocking()), or to strands of a scope on other threads. If the fiber is
-//! abandoned, because a grace period is over, its thread ends or its
-//! [`GuestRuntime`](crate::GuestRuntime) is forgotten, these may go on after the thread has
-//! destroyed the value. So the assumption is that the thread of such a fiber outlives them. (While
-//! any worker of a runtime runs fibers, no thread of its workers ends, but that of a guest may.)
+//! [`blocking`](crate::blocking()), or to strands of a scope on other threads. A thread whose
+//! fibers were abandoned ends after these have ended, which it says on stderr when it has waited
+//! for a second. Only the end of the process waits for nobody: if the main thread returns from
+//! `main`, or a fiber calls [`std::process::exit`], the thread-locals of that thread are destroyed
+//! while other threads go on for a moment. So the assumption is that none of them uses such a value
+//! then.
 
 mod builder;
 mod handle;

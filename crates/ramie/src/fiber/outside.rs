@@ -87,7 +87,7 @@ impl Builder {
         // closure's destructor runs, which may spawn, too.
         let counted = threads.add(header);
         drop(admission);
-        start_counted_thread(builder, &worker::current(), header, Some(counted))
+        start_counted_thread(builder, &worker::current(), header, Some(counted), None)
     }
 
     /// Spawns a fiber on a worker that another loop of this thread drives, between two turns.
@@ -118,7 +118,7 @@ impl Builder {
         let handle = RawHandle::new(header);
         {
             let _installed = Installed::new(worker);
-            worker.enqueue_counted(header, true);
+            worker::enqueue_counted(worker, header, true);
         }
         queued.settle();
         worker.shared.wake();

@@ -22,7 +22,9 @@ use crate::core::{
 /// Parks the fiber until the closure has ended.
 ///
 /// # Cancellation
-/// Not a cancel point: the call waits until the closure has ended.
+/// Not a cancel point: the call waits until the closure has ended. If the fiber is abandoned
+/// ([`Builder::grace`](crate::Builder::grace)), the closure goes on, and the threads of the runtime
+/// end after it.
 ///
 /// # Panics
 /// With the closure's panic. Inside [`no_switch`](crate::no_switch()).

@@ -45,7 +45,10 @@ use super::{
     workforce::{Fibers, Workforce, report},
 };
 use crate::{
-    core::worker::{Installed, RuntimeRef, Until},
+    core::{
+        panic,
+        worker::{Installed, RuntimeRef, Until},
+    },
     op::blocking,
 };
 
@@ -59,7 +62,14 @@ use crate::{
 pub struct BackgroundRuntime {
     handle: Handle,
     grace: Option<Duration>,
-    thread: Option<JoinHandle<()>>,
+    first: Option<FirstThread>,
+}
+
+/// The thread of worker 0, or the one that waits for the strands that are threads.
+struct FirstThread {
+    thread: JoinHandle<()>,
+    /// Gets the outcome when the thread runs no code of the program any more.
+    served: mpsc::Receiver<thread::Result<()>>,
 }
 
 impl Runtime {
@@ -96,17 +106,24 @@ impl Runtime {
         let (sender, receiver) = mpsc::channel();
         let config = self.config.clone();
         let builder = thread::Builder::new().name(format!("{}-0", config.thread_name));
-        let thread = builder.spawn(move || serve(&config, &sender)).map_err(|e| no_thread(&e))?;
+        let (tell, served) = mpsc::channel();
+        let thread = builder.spawn(move || {
+            let outcome = panic::catch(|| serve(&config, &sender));
+            // After a panic in the start the starter waits for this.
+            drop(sender);
+            let _ = tell.send(outcome);
+        });
+        let first = FirstThread { thread: thread.map_err(|error| no_thread(&error))?, served };
         match receiver.recv() {
             Ok(Ok(handle)) => {
                 let grace = self.config.grace;
-                Ok(BackgroundRuntime { handle, grace, thread: Some(thread) })
+                Ok(BackgroundRuntime { handle, grace, first: Some(first) })
             }
             Ok(Err(error)) => {
-                let _ = thread.join();
+                let _ = first.join();
                 Err(error)
             }
-            Err(_) => match thread.join() {
+            Err(_) => match first.join() {
                 Err(payload) => resume_unwind(payload),
                 Ok(()) => unreachable!("the thread reports its start, or panics"),
             },
@@ -114,7 +131,23 @@ impl Runtime {
     }
 }
 
-/// The thread of worker 0, or the one that waits for the strands that are threads.
+impl FirstThread {
+    /// Waits until the thread runs no code of the program any more.
+    ///
+    /// # Errors
+    /// With its panic.
+    fn wait(&self) -> thread::Result<()> {
+        self.served.recv().unwrap_or(Ok(()))
+    }
+
+    /// The same, and waits until the thread has ended.
+    fn join(self) -> thread::Result<()> {
+        let outcome = self.wait();
+        outcome.and(self.thread.join())
+    }
+}
+
+/// Serves until the end of the runtime, on its first thread.
 fn serve(config: &Config, started: &mpsc::Sender<io::Result<Handle>>) {
     prepare_process();
     let _inspected = config.inspect.begin();
@@ -154,7 +187,9 @@ impl BackgroundRuntime {
         self.handle.clone()
     }
 
-    /// Ends the runtime as [`Handle::shutdown`] does, and waits until its threads have ended.
+    /// Ends the runtime as [`Handle::shutdown`] does, and waits until its threads have ended. If
+    /// abandoned fibers have closures on the blocking pool, the threads are left alone instead, and
+    /// end after those.
     ///
     /// # Blocking
     /// Parks the fiber, or the thread outside one, until the runtime has ended.
@@ -187,24 +222,25 @@ impl BackgroundRuntime {
         abandoned
     }
 
-    /// Joins the first thread, if the runtime has ended. The thread may run code of the program
-    /// then, which reports what was abandoned, so a fiber waits for it by the blocking pool.
+    /// Waits for the first thread, if the runtime has ended. The thread may run code of the program
+    /// then, which reports what was abandoned, so a fiber waits by the blocking pool. A thread that
+    /// has to outlive loans is not joined.
     #[track_caller]
     fn join(&mut self) -> thread::Result<()> {
-        let Some(thread) = self.thread.take().filter(|_| self.handle.has_ended()) else {
+        let Some(first) = self.first.take().filter(|_| self.handle.has_ended()) else {
             return Ok(());
         };
         // That thread itself may drop the runtime.
-        match thread.thread().id() == thread::current().id() {
-            true => Ok(()),
-            false => blocking(|| thread.join()),
+        if first.thread.thread().id() == thread::current().id() {
+            return Ok(());
         }
+        blocking(|| if self.handle.has_loans() { first.wait() } else { first.join() })
     }
 }
 
 impl Drop for BackgroundRuntime {
     fn drop(&mut self) {
-        if self.thread.is_none() || self.handle.is_forked() {
+        if self.first.is_none() || self.handle.is_forked() {
             return;
         }
         self.handle.close(self.grace);

@@ -208,7 +208,24 @@ impl Builder {
     /// ever.
     ///
     /// A fiber that computes without ever suspending cannot be abandoned, because it occupies its
-    /// worker.
+    /// worker. A closure that an abandoned fiber runs by [`blocking`](crate::blocking()) goes on.
+    /// `run` does not wait for it, but the threads of the workers end after it, because it may use
+    /// their thread-locals. So does the thread that called `run`, unless it is the main thread: the
+    /// end of the process waits for nobody.
+    ///
+    /// # Examples
+    /// ```standalone_crate
+    /// use std::{thread, time::Duration};
+    ///
+    /// let runtime = ramie::Runtime::builder().grace(Duration::from_millis(10)).build()?;
+    /// runtime.run(|| {
+    ///     let forever = || loop { thread::park() };
+    ///     ramie::fiber::spawn_local(move || ramie::blocking(forever));
+    ///     ramie::fiber::yield_now();
+    /// });
+    /// // The process ends, although that closure has not.
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn grace(mut self, period: Duration) -> Self {
         self.grace = Some(period);
         self

@@ -20,24 +20,28 @@
 //! - *A drop during a panic, on a fiber, or while the destructors of thread-locals run* abandons
 //!   all fibers at once, because none of them may run: they would see the thread panicking, keep
 //!   the other fiber's worker, or refer to thread-locals that are destroyed already.
-//! - *A runtime that is forgotten* is leaked with its worker, which others may then still wake: its
-//!   fibers never run again.
+//! - *A runtime that is forgotten* never runs fibers of its worker 0 again, while its other workers
+//!   go on. A strand there may use a thread-local that a fiber of worker 0 has lent, so the runtime
+//!   ends with its thread, as by a drop: each thread has a list of its guests. The main thread is
+//!   the exception, because the end of the process waits for nobody (`core/loans.rs`).
 //! - *In the child of a fork* turns fail, and the drop leaks all of it.
 #![allow(unsafe_code)]
 
 use std::{
+    cell::RefCell,
     fmt, io,
     marker::PhantomData,
-    mem,
+    mem::{self, ManuallyDrop},
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     panic::Location,
+    rc::Rc,
     sync::Arc,
     thread,
     time::Duration,
 };
 
-use ramie_coro::thread_end;
-use ramie_driver::sys::{HandedOut, LoopSet, monotonic_ns};
+use ramie_coro::thread_end::{self, HookOf};
+use ramie_driver::sys::{self, HandedOut, LoopSet, monotonic_ns};
 
 use super::{
     AbandonedFibers, Handle, Runtime, Strands,
@@ -75,7 +79,8 @@ pub enum Turned {
 /// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it runs
 /// the fibers until all have ended, or for [`Builder::grace`](super::Builder::grace). During a
 /// panic, on a fiber of another runtime, and while the destructors of the thread's thread-locals
-/// run, it abandons them at once.
+/// run, it abandons them at once. One that is forgotten ends so with its thread, unless that is the
+/// main thread.
 ///
 /// # Examples
 /// ```
@@ -101,11 +106,24 @@ pub enum Turned {
 /// ```
 #[must_use = "dropping it ends the runtime"]
 pub struct GuestRuntime {
-    /// None: the runtime has ended.
-    guest: Option<Guest>,
+    guest: Rc<SharedGuest>,
+    /// None only at the end.
+    descriptor: Option<LoopSet>,
     handle: Handle,
     /// Its fibers belong to this thread.
     not_send: PhantomData<*const ()>,
+}
+
+const IS_OPEN: &str = "the descriptor is open until the runtime is dropped";
+
+/// A guest, also in the list of its thread. None: it has ended. Borrowed: it is in a turn.
+type SharedGuest = RefCell<Option<Guest>>;
+
+thread_local! {
+    /// The guests of this thread that have not ended. It has no destructor, because it is used when
+    /// the thread ends; it is empty then.
+    static GUESTS: ManuallyDrop<RefCell<Vec<Rc<SharedGuest>>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 struct Guest {
@@ -114,7 +132,6 @@ struct Guest {
     /// In a box, because the watchdog looks at it.
     worker: Box<Worker>,
     workers: Arc<Workers>,
-    descriptor: LoopSet,
     others: OtherWorkers,
     fibers: HandedOut<Fibers>,
     config: Config,
@@ -167,13 +184,52 @@ impl Runtime {
             watched,
             worker: own,
             workers,
-            descriptor,
             others,
             fibers: HandedOut::new(),
             config: self.config.clone(),
             _inspected: inspected,
         };
-        Ok(GuestRuntime { guest: Some(guest), handle, not_send: PhantomData })
+        Ok(GuestRuntime {
+            guest: keep(guest),
+            descriptor: Some(descriptor),
+            handle,
+            not_send: PhantomData,
+        })
+    }
+}
+
+/// Enters a guest into the list of its thread.
+fn keep(guest: Guest) -> Rc<SharedGuest> {
+    let place = Rc::new(RefCell::new(Some(guest)));
+    GUESTS.with(|guests| guests.borrow_mut().push(Rc::clone(&place)));
+    thread_end::set_hook(HookOf::Guests, end_forgotten);
+    thread_end::note_start();
+    place
+}
+
+/// Takes a guest that ends off the list.
+fn take(place: &Rc<SharedGuest>) -> Option<Guest> {
+    GUESTS.with(|guests| {
+        let mut guests = guests.borrow_mut();
+        guests.retain(|other| !Rc::ptr_eq(other, place));
+        if guests.is_empty() {
+            *guests = Vec::new();
+        }
+    });
+    place.borrow_mut().take()
+}
+
+/// Ends the guests of a thread whose thread-locals are about to be destroyed.
+fn end_forgotten() {
+    if sys::is_main_thread() {
+        return;
+    }
+    while let Some(place) = GUESTS.with(|guests| guests.borrow_mut().pop()) {
+        // One that is in a turn runs the fiber that ends the process.
+        let guest = place.try_borrow_mut().ok().and_then(|mut guest| guest.take());
+        if let Some(guest) = guest {
+            guest.end(Some(Duration::ZERO));
+        }
     }
 }
 
@@ -213,7 +269,6 @@ impl GuestRuntime {
             !thread::panicking(),
             "turn was called in a destructor that runs during a panic, where fibers cannot suspend"
         );
-        let Some(guest) = &mut self.guest else { return Turned::Ended };
         assert!(
             !self.handle.is_forked(),
             "turn was called in the child of a fork; its runtime belongs to the parent"
@@ -221,7 +276,13 @@ impl GuestRuntime {
         if thread_end::has_begun() {
             return Turned::Ended;
         }
-        guest.turn(max)
+        let mut shared = self.guest.borrow_mut();
+        let Some(guest) = &mut *shared else { return Turned::Ended };
+        let (turned, next) = guest.turn(max);
+        if let Err(error) = self.descriptor.as_mut().expect(IS_OPEN).arm(next) {
+            sys::fatal(&format!("a timer cannot be set ({error}). Aborting."));
+        }
+        turned
     }
 
     /// Spawns a fiber on worker 0, as [`fiber::spawn_local`](crate::fiber::spawn_local) does: its
@@ -244,7 +305,8 @@ impl GuestRuntime {
         T: 'static,
     {
         check_outside();
-        let guest = self.guest.as_ref().ok_or(RuntimeEnded::ENDED)?;
+        let shared = self.guest.borrow();
+        let guest = shared.as_ref().ok_or(RuntimeEnded::ENDED)?;
         Builder::new().spawn_between_turns(&guest.worker, f, Location::caller())
     }
 
@@ -264,30 +326,31 @@ impl GuestRuntime {
     pub fn shutdown(mut self, timeout: Duration) -> AbandonedFibers {
         check_outside();
         let grace = (timeout != Duration::MAX).then_some(timeout);
-        match self.guest.take() {
+        match self.take() {
             Some(guest) => guest.end(grace),
             None => AbandonedFibers::default(),
         }
     }
+
+    /// Takes the guest out, to end it.
+    fn take(&mut self) -> Option<Guest> {
+        // It keeps the ring open, for whose end the drop of the worker may wait.
+        drop(self.descriptor.take());
+        take(&self.guest)
+    }
 }
 
 impl Guest {
-    fn turn(&mut self, max: Duration) -> Turned {
+    /// Runs fibers; returns when the next turn is due, too.
+    fn turn(&mut self, max: Duration) -> (Turned, Option<Duration>) {
         let max = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
         let end_ns = monotonic_ns().saturating_add(max);
-        let turned = {
-            let _installed = Installed::new(&self.worker);
-            worker::turn(&self.worker, end_ns)
-        };
-        let (turned, next) = match turned {
+        let _installed = Installed::new(&self.worker);
+        match worker::turn(&self.worker, end_ns) {
             TurnEnd::Finished => (Turned::Ended, Some(Duration::ZERO)),
             TurnEnd::Busy => (Turned::Busy, Some(Duration::ZERO)),
             TurnEnd::Idle(next) => (Turned::Idle(next), next),
-        };
-        if let Err(error) = self.descriptor.arm(next) {
-            ramie_driver::sys::fatal(&format!("a timer cannot be set ({error}). Aborting."));
         }
-        turned
     }
 
     /// Ends the runtime, and returns what was abandoned.
@@ -302,8 +365,7 @@ impl Guest {
         // In a fiber of another worker of this thread no loop may run, as in a panic.
         let may_run = !thread::panicking() && !thread_end::has_begun() && !worker::is_inside_run();
         self.workers.close(if may_run { grace } else { Some(Duration::ZERO) });
-        let Guest { watched, worker: own, workers, descriptor, others, fibers, config, _inspected } =
-            self;
+        let Guest { watched, worker: own, workers, others, fibers, config, _inspected } = self;
         {
             let _installed = Installed::new(&own);
             worker::begin_turn(&own);
@@ -312,12 +374,13 @@ impl Guest {
             }
         }
         drop(watched);
-        // It keeps the ring open, for whose end the drop of the worker may wait.
-        drop(descriptor);
-        own.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+        if !thread_end::has_begun() {
+            own.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+        }
         let abandoned = own.abandon_all();
         let abandoned = others.end(&workers, own, fibers, abandoned);
-        match thread::panicking() {
+        // A panic in a destructor of a thread-local would end the process.
+        match thread::panicking() || thread_end::has_begun() {
             true => drop(panic::call_quietly(|| report(&config, &abandoned))),
             false => report(&config, &abandoned),
         }
@@ -328,11 +391,8 @@ impl Guest {
 impl AsFd for GuestRuntime {
     /// Returns the descriptor that is readable when a turn is due. Wait for it by poll(2) or
     /// epoll(7); do not read it. It stays open as long as this value lives.
-    ///
-    /// # Panics
-    /// After the runtime has ended, which only happens in its drop.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.guest.as_ref().expect("the runtime lives as long as this value").descriptor.as_fd()
+        self.descriptor.as_ref().expect(IS_OPEN).as_fd()
     }
 }
 
@@ -344,7 +404,7 @@ impl AsRawFd for GuestRuntime {
 
 impl Drop for GuestRuntime {
     fn drop(&mut self) {
-        if let Some(guest) = self.guest.take() {
+        if let Some(guest) = self.take() {
             let grace = guest.config.grace;
             guest.end(grace);
         }

@@ -223,6 +223,14 @@ impl Handle {
         self.runtime.is_current()
     }
 
+    /// Whether jobs may use thread-locals of the runtime's threads. Once it has ended, no more do.
+    pub(super) fn has_loans(&self) -> bool {
+        match &self.runtime {
+            RuntimeRef::Workers(workers) => !workers.pool.loans.have_all_ended(),
+            RuntimeRef::ThreadStrands(_) => false,
+        }
+    }
+
     pub(super) fn is_forked(&self) -> bool {
         self.runtime.entrance().is_forked()
     }

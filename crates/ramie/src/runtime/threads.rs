@@ -20,6 +20,7 @@ use super::{
     workforce::{Fibers, report},
 };
 use crate::core::{
+    loans,
     strand::SpawnOptions,
     time::Deadline,
     worker::{AbandonedFiber, Installed, ThreadStrands, Unended, Worker},
@@ -65,6 +66,7 @@ where
         (outcome, abandoned)
     };
     worker.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
+    loans::outlive(&worker.stacks.loans);
     drop(worker);
     report(config, &end(&threads, &abandoned));
     outcome.unwrap_or_else(|raised| raised.raise())

@@ -7,9 +7,17 @@
 //! 3. Each abandons what is left, and waits until no worker runs fibers any more.
 //!
 //! No thread ends while another runs fibers: a strand of a scope may refer to a thread-local of the
-//! thread whose fiber has opened the scope, and that fiber may have been abandoned.
+//! thread whose fiber has opened the scope, and that fiber may have been abandoned. Nor does it end
+//! before the jobs of abandoned fibers have (`core/loans.rs`). If there are such jobs, the threads
+//! are left alone instead of joined, because a job may take any time.
 
-use std::{convert::Infallible, io, mem, panic::resume_unwind, sync::mpsc, thread};
+use std::{
+    convert::Infallible,
+    io, mem,
+    panic::resume_unwind,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use ramie_driver::sys::HandedOut;
 
@@ -20,6 +28,7 @@ use super::{
 };
 use crate::{
     core::{
+        loans::Loans,
         panic,
         worker::{AbandonedFiber, Installed, Membership, Until},
     },
@@ -28,7 +37,7 @@ use crate::{
 
 /// The threads of workers 1 and up.
 pub(super) struct Threads {
-    handles: Vec<thread::JoinHandle<Vec<AbandonedFiber>>>,
+    handles: Vec<thread::JoinHandle<()>>,
     /// A thread could not be made.
     failure: Option<io::Error>,
     /// Two from each thread: when it waits for the others, and when its worker has begun; and none
@@ -36,18 +45,19 @@ pub(super) struct Threads {
     reports: mpsc::Receiver<io::Result<()>>,
     /// Lets the threads begin; those that get nothing end.
     gates: Vec<mpsc::Sender<()>>,
-    /// Is disconnected when none of them runs fibers any more.
-    ran: mpsc::Receiver<Infallible>,
+    /// Their abandoned fibers. Is disconnected when none of them runs fibers any more.
+    ran: mpsc::Receiver<Vec<AbandonedFiber>>,
     /// The threads end when these are dropped.
     holds: Vec<mpsc::Sender<Infallible>>,
+    /// Is disconnected when all of them have called the function for the end of a worker.
+    stopped: mpsc::Receiver<Infallible>,
 }
 
 /// The ends of the channels of [`Threads`] that one thread has.
 struct Held {
     report: mpsc::Sender<io::Result<()>>,
     gate: mpsc::Receiver<()>,
-    runs: mpsc::Sender<Infallible>,
-    hold: mpsc::Receiver<Infallible>,
+    running: WhileRunning,
 }
 
 impl Held {
@@ -64,21 +74,28 @@ impl Held {
     /// Reports no more.
     fn has_begun(self) -> WhileRunning {
         self.report(Ok(()));
-        WhileRunning { runs: self.runs, hold: self.hold }
+        self.running
     }
 }
 
 /// The ends that a thread needs whose worker has begun.
 struct WhileRunning {
-    runs: mpsc::Sender<Infallible>,
+    ran: mpsc::Sender<Vec<AbandonedFiber>>,
     hold: mpsc::Receiver<Infallible>,
+    stops: mpsc::Sender<Infallible>,
 }
 
 impl WhileRunning {
-    /// Waits until no worker runs fibers any more, after this one has abandoned its own.
-    fn wait(self) {
-        drop(self.runs);
-        let _ = self.hold.recv();
+    /// Hands over the abandoned fibers of this worker. Waits until no worker runs fibers any more,
+    /// ends the duty, and waits until all loans have ended.
+    fn end(self, abandoned: Vec<AbandonedFiber>, duty: OnDuty, loans: &Loans) {
+        let WhileRunning { ran, hold, stops } = self;
+        let _ = ran.send(abandoned);
+        drop(ran);
+        let _ = hold.recv();
+        drop(duty);
+        drop(stops);
+        loans.wait();
     }
 }
 
@@ -89,12 +106,13 @@ impl Threads {
         watching: &Watching,
     ) -> Self {
         let (report, reports) = mpsc::channel();
-        let (runs, ran) = mpsc::channel();
+        let ((runs, ran), (stops, stopped)) = (mpsc::channel(), mpsc::channel());
         let (handles, gates, holds) = Default::default();
-        let mut threads = Threads { handles, failure: None, reports, gates, ran, holds };
+        let mut threads = Threads { handles, failure: None, reports, gates, ran, holds, stopped };
         for member in members {
             let ((gates, gate), (holds, hold)) = (mpsc::channel(), mpsc::channel());
-            let held = Held { report: report.clone(), gate, runs: runs.clone(), hold };
+            let running = WhileRunning { ran: runs.clone(), hold, stops: stops.clone() };
+            let held = Held { report: report.clone(), gate, running };
             threads.gates.push(gates);
             threads.holds.push(holds);
             match start_thread(config, member, watching.clone(), held) {
@@ -132,17 +150,24 @@ impl Threads {
         }
     }
 
-    /// Lets the threads end, when no worker runs fibers any more.
-    pub(super) fn release(&mut self) {
-        let _ = self.ran.recv();
+    /// Lets the threads end, when no worker runs fibers any more; returns their abandoned fibers.
+    pub(super) fn release(&mut self) -> Vec<AbandonedFiber> {
+        let abandoned = self.ran.iter().flatten().collect();
         self.holds.clear();
+        abandoned
     }
 
-    pub(super) fn join(self) -> Vec<AbandonedFiber> {
-        let join = |handle: thread::JoinHandle<_>| {
-            handle.join().unwrap_or_else(|payload| resume_unwind(payload))
-        };
-        self.handles.into_iter().flat_map(join).collect()
+    /// Waits until the threads run no code of the program any more, and joins them, unless they
+    /// have to outlive loans.
+    pub(super) fn join(self, loans: &Loans) {
+        let _ = self.stopped.recv();
+        // No fiber is left, so no loan begins any more.
+        if loans.have_all_ended() {
+            let join = |handle: thread::JoinHandle<_>| {
+                handle.join().unwrap_or_else(|payload| resume_unwind(payload))
+            };
+            self.handles.into_iter().for_each(join);
+        }
     }
 }
 
@@ -163,7 +188,7 @@ fn start_thread(
     membership: Membership,
     watching: Watching,
     held: Held,
-) -> io::Result<thread::JoinHandle<Vec<AbandonedFiber>>> {
+) -> io::Result<thread::JoinHandle<()>> {
     let config = config.clone();
     let name = format!("{}-{}", config.thread_name, membership.index);
     thread::Builder::new().name(name).spawn(move || {
@@ -171,10 +196,10 @@ fn start_thread(
         let mut duty = OnDuty::new(&config.hooks, membership.index);
         if let Err(error) = duty.pin() {
             held.report(Err(error));
-            return Vec::new();
+            return;
         }
         if !held.wait_for_others() {
-            return Vec::new();
+            return;
         }
         let made = duty.begin().and_then(|()| {
             // The panic is caught, so that the start can report a policy that cannot be made.
@@ -187,20 +212,19 @@ fn start_thread(
             Ok(worker) => worker,
             Err(error) => {
                 held.report(Err(error));
-                return Vec::new();
+                return;
             }
         };
-        let held = held.has_begun();
+        let running = held.has_begun();
         let fibers = HandedOut::<Fibers>::new();
         {
             let _installed = Installed::new(&worker);
             watching.while_watched(&worker, || worker.run(Until::Finished));
         }
         let abandoned = worker.abandon_all();
+        let loans = Arc::clone(&worker.stacks.loans);
         drop(worker);
         fibers.settle();
-        held.wait();
-        drop(duty);
-        abandoned
+        running.end(abandoned, duty, &loans);
     })
 }

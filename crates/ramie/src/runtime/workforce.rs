@@ -20,7 +20,7 @@ use ramie_driver::{
 use super::{AbandonedFibers, builder::Config, hooks::OnDuty, worker_threads::Threads};
 use crate::{
     core::{
-        panic,
+        loans, panic,
         worker::{AbandonedFiber, Membership, Pool, Worker, Workers},
     },
     stall::{Watchdog, Watching},
@@ -111,7 +111,7 @@ impl OtherWorkers {
     pub(super) fn dismiss(mut self) {
         self.threads.release();
         drop(self.duty);
-        self.threads.join();
+        self.threads.join(&self.pool.loans);
     }
 
     /// Ends the runtime, when worker 0, `first`, has abandoned its fibers.
@@ -122,12 +122,13 @@ impl OtherWorkers {
         fibers: HandedOut<Fibers>,
         mut abandoned: Vec<AbandonedFiber>,
     ) -> AbandonedFibers {
-        self.threads.release();
+        abandoned.extend(self.threads.release());
         drop(first);
         fibers.settle();
         self.pool.close();
         drop(self.duty);
-        abandoned.extend(self.threads.join());
+        self.threads.join(&self.pool.loans);
+        loans::outlive(&self.pool.loans);
         let abandoned = AbandonedFibers::of(&abandoned);
         workers.entrance.end(Arc::clone(&abandoned.lines));
         abandoned

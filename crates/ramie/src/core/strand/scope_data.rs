@@ -16,6 +16,7 @@ use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{FiberId, NoValue};
 use crate::core::{
+    loans::Lender,
     local::Inherited,
     primitive::{AtomicBool, AtomicUsize, Ordering},
     wait::{
@@ -48,6 +49,7 @@ pub(crate) struct ScopeData {
     owner: &'static Shared,
     /// The strand that opened the scope.
     opener: FiberId,
+    lender: Lender,
     /// The limits and values that were set where the scope was opened.
     inherited: Option<Inherited>,
 }
@@ -74,6 +76,7 @@ impl ScopeData {
             panicked: Mutex::new(None),
             owner: worker.shared,
             opener: worker.current_header().id(),
+            lender: Lender::of(&worker.stacks.loans),
             inherited: Inherited::snapshot(),
         }
     }
@@ -81,6 +84,11 @@ impl ScopeData {
     /// The strand that opened the scope, and waits for its strands.
     pub(crate) fn opener(&self) -> FiberId {
         self.opener
+    }
+
+    /// By which a strand of the scope that is a thread becomes a loan of the opener's worker.
+    pub(crate) fn lender(&self) -> &Lender {
+        &self.lender
     }
 
     /// The number of strands that have not ended, without the parent.

@@ -10,14 +10,20 @@
 //! ([`thread_end`](ramie_coro::thread_end)): a later destructor may wait, and then a fiber that is
 //! suspended inside `LocalKey::with` would continue with a value that is already destroyed.
 
-use std::{cell::Cell, ffi::c_void, io, ptr, sync::OnceLock};
+use std::{
+    cell::Cell,
+    ffi::c_void,
+    io, ptr,
+    sync::{Arc, OnceLock},
+};
 
-use ramie_coro::thread_end;
+use ramie_coro::thread_end::{self, HookOf};
 use ramie_driver::sys::{HandedOut, Lent};
 
 use super::defaults::{default_driver_choice, default_stack_size};
 use super::{CountedThread, Installed, Shared, Worker};
 use crate::core::{
+    loans::{self, Loan},
     strand::StrandHeader,
     time::{Clock, Deadline},
 };
@@ -62,6 +68,7 @@ fn abandon_fibers(worker: &Worker) {
     // be abandoned.
     if !worker.running.is_fiber() {
         worker.abandon_all();
+        loans::outlive(&worker.stacks.loans);
     }
 }
 
@@ -87,7 +94,7 @@ pub(super) fn attach() {
     // If a destructor of a thread-local attaches this worker, `AT_THREAD_END` may be destroyed
     // already; then `end` abandons the fibers.
     let _ = AT_THREAD_END.try_with(|at_thread_end| at_thread_end.worker.set(worker));
-    thread_end::set_hook(abandon_fibers_early);
+    thread_end::set_hook(HookOf::Fibers, abandon_fibers_early);
 }
 
 fn outside() -> Worker {
@@ -118,6 +125,7 @@ unsafe extern "C" fn end(worker: *mut c_void) {
     let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
     // No thread will run the remaining fibers of `spawn_local` any more.
     worker.abandon_all();
+    loans::outlive(&worker.stacks.loans);
     if ptr::eq(super::CURRENT.get(), &raw const *worker) {
         super::CURRENT.set(ptr::null());
     }
@@ -131,14 +139,15 @@ impl Lent for Strand {
 }
 
 /// Runs `f` on this OS thread as the strand `header`. If the thread belongs to a runtime, `counted`
-/// is its entry there.
+/// is its entry there. If the strand is one of a scope, its borrows are the `loan`.
 pub(crate) fn on_thread_strand(
     header: &'static StrandHeader,
-    counted: Option<&CountedThread>,
+    counted: Option<CountedThread>,
+    loan: Option<Loan>,
     f: impl FnOnce(&Worker),
 ) {
     let strand = HandedOut::<Strand>::new();
-    let worker = counted.map_or_else(outside, CountedThread::make_worker);
+    let worker = counted.as_ref().map_or_else(outside, CountedThread::make_worker);
     worker.root.adopt(header);
     {
         let _installed = Installed::new(&worker);
@@ -148,9 +157,13 @@ pub(crate) fn on_thread_strand(
         }
     }
     worker.abandon_all();
-    if let Some(counted) = counted {
+    if let Some(counted) = &counted {
         counted.hold_clock();
     }
+    let loans = Arc::clone(&worker.stacks.loans);
     drop(worker);
     strand.settle();
+    drop((counted, loan));
+    // Nobody joins this thread, so whoever waits for the strand goes on meanwhile.
+    loans.wait();
 }

@@ -216,6 +216,16 @@ fn make_ready_here(worker: &Worker, header: &'static StrandHeader) {
     worker.scheduler.make_ready(header, &worker.root);
 }
 
+/// Queues a closure that has no stack yet and is counted already.
+#[inline(always)]
+pub(crate) fn enqueue_counted(worker: &Worker, header: &'static StrandHeader, is_local: bool) {
+    note_spawn(worker, header);
+    match &worker.membership {
+        Some(member) if !is_local && worker.scheduler.has_peers => member.share(header),
+        _ => worker.scheduler.ready.push_fresh(header),
+    }
+}
+
 /// Gives the token of `unpark` to a strand.
 #[inline]
 pub(crate) fn unpark(id: crate::core::strand::FiberId) {
@@ -245,6 +255,7 @@ impl Worker {
             member.register(shared);
         }
         let switches_per_poll = io.switches_per_poll;
+        let loans = membership.as_ref().map(|member| Arc::clone(&member.workers.pool.loans));
         let surveys = SurveyInbox::register(shared, membership.as_ref().map(|member| member.index));
         let worker = Worker {
             scheduler: Scheduler::new(has_peers, switches_per_poll),
@@ -253,7 +264,7 @@ impl Worker {
             io,
             timers: WorkerTimers::default(),
             headers: FreeList::new(),
-            stacks: Stacks::new(shared, stack_size),
+            stacks: Stacks::new(shared, stack_size, loans.unwrap_or_default()),
             clock: WorkerClock::new(clock, shared),
             root: RootStrand::new(shared, Arc::clone(&surveys)),
             membership,
@@ -364,17 +375,7 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
-        self.enqueue_counted(header, is_local);
-    }
-
-    /// Queues a closure that is counted already.
-    #[inline(always)]
-    pub(crate) fn enqueue_counted(&self, header: &'static StrandHeader, is_local: bool) {
-        note_spawn(self, header);
-        match &self.membership {
-            Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
-            _ => self.scheduler.ready.push_fresh(header),
-        }
+        enqueue_counted(self, header, is_local);
     }
 
     /// Suspends the strand that runs, after it has made sure that it will be resumed.

@@ -21,6 +21,7 @@ use ramie_driver::{
 
 use super::{current, with_existing};
 use crate::core::{
+    loans::{Loan, Loans},
     primitive::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     strand::{Raised, catch_raised},
     wait::{
@@ -50,6 +51,12 @@ struct Job<'a> {
 
 /// INVARIANT: the job stays in place until its `done` is finished.
 struct JobRef(*const Job<'static>);
+
+/// A job in the queue, with the loan by which the threads of its runtime outlive it.
+struct Queued {
+    job: JobRef,
+    loan: Loan,
+}
 
 // SAFETY: a job's closure and the payload of its panic are `Send`, the rest is atomic.
 unsafe impl Send for JobRef {}
@@ -115,11 +122,13 @@ pub(crate) struct Pool {
     limit: usize,
     /// Where its threads run; none: where the thread that starts them does.
     cpus: Option<CpuMask>,
+    /// The loans of its runtime.
+    pub(crate) loans: Arc<Loans>,
 }
 
 #[derive(Default)]
 struct PoolState {
-    queue: VecDeque<JobRef>,
+    queue: VecDeque<Queued>,
     threads: usize,
     idle: usize,
     /// The last attempt to start a thread has failed, and that was logged.
@@ -135,7 +144,13 @@ impl Pool {
 
     /// Makes a pool whose threads run on these CPUs.
     pub(crate) fn on(limit: usize, cpus: Option<CpuMask>) -> Self {
-        Pool { state: Mutex::default(), has_work: Condvar::new(), limit, cpus }
+        Pool {
+            state: Mutex::default(),
+            has_work: Condvar::new(),
+            limit,
+            cpus,
+            loans: Arc::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -183,7 +198,8 @@ impl Pool {
         // Before a thread can take the job, which may ask for these.
         BEGUN.fetch_add(1, Relaxed);
         JOBS.fetch_add(1, Relaxed);
-        state.queue.push_back(JobRef((&raw const job).cast()));
+        let loan = Loan::begin(Arc::clone(&current().stacks.loans));
+        state.queue.push_back(Queued { job: JobRef((&raw const job).cast()), loan });
         drop(state);
         self.has_work.notify_one();
         let record = WaitRecord::new(&BLOCKING);
@@ -260,9 +276,10 @@ impl Pool {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.queue.pop_front() {
+            if let Some(Queued { job, loan }) = state.queue.pop_front() {
                 drop(state);
                 job.run();
+                drop(loan);
                 // A `no_switch` region that the job has left open, in a suspended coroutine, ends
                 // with the job.
                 with_existing(|worker| worker.running.leave_no_switch());

@@ -5,12 +5,15 @@
 //! used, and half of the idle stacks beyond [`IDLE_KEPT`].
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use ramie_coro::{StackError, StackPool, StackSize};
 
 use super::{FiberStack, Shared, prefetch};
-use crate::core::strand::StrandHeader;
+use crate::core::{loans::Loans, strand::StrandHeader};
 
 /// The number of idle stacks that a worker keeps through any quiet time.
 const IDLE_KEPT: usize = 256;
@@ -32,10 +35,12 @@ pub(crate) struct Stacks {
     owner: &'static Shared,
     /// Whether stacks went idle since the last look at the high-water marks.
     is_unchecked: Cell<bool>,
+    /// Loans of the fibers on these stacks, or of all fibers of the runtime.
+    pub(crate) loans: Arc<Loans>,
 }
 
 impl Stacks {
-    pub(crate) fn new(owner: &'static Shared, default_size: usize) -> Self {
+    pub(crate) fn new(owner: &'static Shared, default_size: usize, loans: Arc<Loans>) -> Self {
         Stacks {
             owner,
             idle: RefCell::new(Vec::new()),
@@ -43,6 +48,7 @@ impl Stacks {
             pools: RefCell::new(Vec::new()),
             default_size,
             is_unchecked: Cell::new(false),
+            loans,
         }
     }
 
