@@ -19,7 +19,7 @@ pub(crate) struct Open<C> {
 
 impl<C> Open<C> {
     pub(crate) fn new(connection: C, counted: CountedOpen) -> Self {
-        Open { connection, created: Instant::now(), _counted: counted }
+        Open { connection, created: Instant::now(), _counted: counted.connected() }
     }
 
     fn ends_at(&self, options: &Options) -> Option<Instant> {

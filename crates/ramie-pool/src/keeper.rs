@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -106,14 +106,10 @@ fn open_missing<M: ManageConnection>(shared: &Arc<Shared<M>>, attempts: &mut Att
         match cancel::try_with_timeout(timeout, || shared.manager.connect()) {
             Ok(connection) => {
                 *attempts = Attempts::default();
-                shared.counts.connects.fetch_add(1, Relaxed);
                 shared.give_back(Open::new(connection, counted));
             }
             Err(_) if check_cancelled().is_err() => return,
-            Err(_) => {
-                shared.counts.failed_connects.fetch_add(1, Relaxed);
-                attempts.note_failure();
-            }
+            Err(_) => attempts.note_failure(),
         }
     }
 }

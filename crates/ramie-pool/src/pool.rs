@@ -235,16 +235,9 @@ impl<M: ManageConnection> Pool<M> {
         counted: CountedOpen,
         deadline: Option<Instant>,
     ) -> Result<Open<M::Connection>, PoolError<M::Error>> {
-        let Shared { manager, counts, .. } = &*self.shared;
-        match limited(deadline, || manager.connect()) {
-            Ok(connection) => {
-                counts.connects.fetch_add(1, Relaxed);
-                Ok(Open::new(connection, counted))
-            }
-            Err(error) => {
-                counts.failed_connects.fetch_add(1, Relaxed);
-                Err(interruption(deadline).unwrap_or(PoolError::Connect(error)))
-            }
+        match limited(deadline, || self.shared.manager.connect()) {
+            Ok(connection) => Ok(Open::new(connection, counted)),
+            Err(error) => Err(interruption(deadline).unwrap_or(PoolError::Connect(error))),
         }
     }
 }

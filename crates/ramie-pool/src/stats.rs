@@ -39,8 +39,11 @@ pub struct PoolStats {
     pub cancelled: u64,
     /// The connections that were opened.
     pub connects: u64,
-    /// The attempts to open a connection that failed.
+    /// The attempts to open a connection that failed, panicked or were cancelled.
     pub failed_connects: u64,
+    /// The connections that were closed, for whichever reason. Those that none of the counts below
+    /// includes were closed with the pool, or because a method of the manager panicked.
+    pub closed: u64,
     /// The connections that were closed because the strand that used them was cancelled, or because
     /// several strands had used them.
     pub discarded_cancelled: u64,
@@ -78,8 +81,9 @@ pub(crate) struct Counts {
     wait_ns_max: AtomicU64,
     pub(crate) timeouts: AtomicU64,
     pub(crate) cancelled: AtomicU64,
-    pub(crate) connects: AtomicU64,
-    pub(crate) failed_connects: AtomicU64,
+    connects: AtomicU64,
+    failed_connects: AtomicU64,
+    closed: AtomicU64,
     discarded: [AtomicU64; DISCARDS],
 }
 
@@ -109,6 +113,7 @@ impl Counts {
             cancelled: self.cancelled.load(Relaxed),
             connects: self.connects.load(Relaxed),
             failed_connects: self.failed_connects.load(Relaxed),
+            closed: self.closed.load(Relaxed),
             discarded_cancelled: discarded(Discard::Cancelled),
             discarded_panicked: discarded(Discard::Panicked),
             discarded_broken: discarded(Discard::Broken),
@@ -119,18 +124,31 @@ impl Counts {
     }
 }
 
-/// One of the open connections, as long as it is counted.
-pub(crate) struct CountedOpen(Arc<Counts>);
+/// One of the open connections, from before it is opened until after it was closed.
+pub(crate) struct CountedOpen {
+    counts: Arc<Counts>,
+    is_connected: bool,
+}
 
 impl CountedOpen {
     pub(crate) fn new(counts: &Arc<Counts>) -> Self {
         counts.open.fetch_add(1, Relaxed);
-        CountedOpen(Arc::clone(counts))
+        CountedOpen { counts: Arc::clone(counts), is_connected: false }
+    }
+
+    /// The connection was opened.
+    pub(crate) fn connected(mut self) -> Self {
+        self.is_connected = true;
+        self.counts.connects.fetch_add(1, Relaxed);
+        self
     }
 }
 
 impl Drop for CountedOpen {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Relaxed);
+        let Counts { open, closed, failed_connects, .. } = &*self.counts;
+        let outcome = if self.is_connected { closed } else { failed_connects };
+        outcome.fetch_add(1, Relaxed);
+        open.fetch_sub(1, Relaxed);
     }
 }

@@ -33,6 +33,8 @@ fn a_closed_pool_refuses_requests_and_closes_connections() {
         assert_eq!(server.open.load(SeqCst), 1);
         drop(held);
         assert_eq!((server.open.load(SeqCst), pool.stats().open), (0, 0));
+        let stats = pool.stats();
+        assert_eq!((stats.connects, stats.closed), (2, 2), "{stats:?}");
     });
 }
 

@@ -48,6 +48,9 @@ fn exchange_and_cancel(workers: usize) {
         assert!(cancelled > 0 && cancelled < FIBERS * EXCHANGES, "{cancelled} were cancelled");
         let stats = pool.stats();
         assert_eq!((stats.open, stats.waiting), (stats.idle, 0), "{stats:?}");
+        assert_eq!(stats.connects, stats.closed + stats.open as u64, "{stats:?}");
+        let discarded = stats.discarded_cancelled + stats.discarded_broken;
+        assert_eq!(stats.closed, discarded + stats.discarded_invalid, "{stats:?}");
         assert!(server.most_open.load(SeqCst) <= 8);
         assert_eq!(server.open.load(SeqCst), stats.open);
         drop(pool);

@@ -191,3 +191,18 @@ fn a_guard_may_move_to_another_strand_before_its_first_use() {
         fiber::spawn(move || drop(connection)).join().unwrap();
     }));
 }
+
+#[test]
+fn a_manager_that_panics_costs_the_connection_and_no_place() {
+    ramie::run(|| {
+        let (pool, server) = pool(|pool| pool.max_size(1));
+        let held = pool.get().unwrap();
+        *server.judge.lock().unwrap() = Some(|_| resume_unwind(Box::new(1)));
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(held))).is_err());
+        server.judge.clear_poison();
+        *server.judge.lock().unwrap() = None;
+        pool.get().unwrap().check(1);
+        let stats = pool.stats();
+        assert_eq!((stats.connects, stats.closed, stats.open), (2, 1, 1), "{stats:?}");
+    });
+}
