@@ -1,5 +1,5 @@
-//! Spawns from outside that fail for want of memory: the closure is dropped where its destructor may
-//! use the runtime.
+//! Spawns from outside that fail for want of memory: the closure is dropped where its destructor
+//! may use the runtime.
 
 use std::{io, mem};
 
