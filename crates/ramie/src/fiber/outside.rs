@@ -12,7 +12,7 @@ use super::{
 };
 use crate::core::{
     strand::{self, SpawnOptions, StrandHeader},
-    worker::{self, Installed, RuntimeRef, ThreadStrands, Worker, Workers},
+    worker::{self, RuntimeRef, ThreadStrands, Worker, Workers},
 };
 
 impl Builder {
@@ -116,12 +116,8 @@ impl Builder {
         let queued = HandedOut::<Closure>::new();
         header.attributes.install(ptr::null(), self.options);
         let handle = RawHandle::new(header);
-        {
-            let _installed = Installed::new(worker);
-            worker::enqueue_counted(worker, header, true);
-        }
+        worker::queue_between_turns(worker, header);
         queued.settle();
-        worker.shared.wake();
         Ok(JoinHandle::new(handle))
     }
 }

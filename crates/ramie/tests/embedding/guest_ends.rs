@@ -206,7 +206,7 @@ fn turns_fail_in_the_child_of_a_fork() {
     });
 }
 
-/// The kernel takes rings apart when the last descriptor is closed, and the drop of every ninth
+/// The kernel takes a ring apart when its last descriptor is closed, and the drop of every ninth
 /// ring of a thread waits for that, for a second at most.
 #[test]
 fn a_drop_does_not_wait_for_the_descriptor_that_it_holds_itself() {

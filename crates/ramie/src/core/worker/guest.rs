@@ -23,14 +23,15 @@ use std::{cell::Cell, time::Duration};
 use ramie_driver::sys::monotonic_ns;
 
 use super::{
-    Membership, Worker,
+    Installed, Membership, Worker,
     idle::{
         QUIET, give_back_surplus, has_surplus, look_outside, queue_stolen, sleep_bound,
         take_from_outside,
     },
+    note_spawn,
     spread::Taken,
 };
-use crate::core::worker::Until;
+use crate::core::{strand::StrandHeader, worker::Until};
 
 /// How a turn has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -86,6 +87,18 @@ impl GuestTurn {
 /// whether the turn is over.
 pub(crate) fn become_guest(worker: &mut Worker) {
     worker.scheduler.may_chain = false;
+}
+
+/// Queues a closure between two turns, on the thread of the loop. It is counted already.
+pub(crate) fn queue_between_turns(worker: &Worker, header: &'static StrandHeader) {
+    note_spawn(worker, header);
+    {
+        // A policy of the program may look at the worker.
+        let _installed = Installed::new(worker);
+        worker.scheduler.ready.push_fresh(header);
+    }
+    // Not while it is installed: a worker does not wake itself through its own ring.
+    worker.shared.wake();
 }
 
 /// Runs strands until there is nothing to run, or until that time on the system's clock.

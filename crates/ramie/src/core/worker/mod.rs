@@ -97,7 +97,7 @@ pub(crate) use self::{
     facts::{LimitFacts, StrandFacts, WaitFacts},
     fiber_stack::FiberStack,
     figures::{levels_of, recorded, tally},
-    guest::{TurnEnd, become_guest, begin_turn, turn},
+    guest::{TurnEnd, become_guest, begin_turn, queue_between_turns, turn},
     io::{SWITCHES_PER_POLL, WorkerIo},
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
@@ -214,16 +214,6 @@ fn schedule_slowly(header: &'static StrandHeader, owner: &'static Shared) -> boo
 fn make_ready_here(worker: &Worker, header: &'static StrandHeader) {
     worker.shared.record.woken_here.add_one();
     worker.scheduler.make_ready(header, &worker.root);
-}
-
-/// Queues a closure that has no stack yet and is counted already.
-#[inline(always)]
-pub(crate) fn enqueue_counted(worker: &Worker, header: &'static StrandHeader, is_local: bool) {
-    note_spawn(worker, header);
-    match &worker.membership {
-        Some(member) if !is_local && worker.scheduler.has_peers => member.share(header),
-        _ => worker.scheduler.ready.push_fresh(header),
-    }
 }
 
 /// Gives the token of `unpark` to a strand.
@@ -375,7 +365,11 @@ impl Worker {
     #[inline]
     pub(crate) fn enqueue_fresh(&self, header: &'static StrandHeader, is_local: bool) {
         self.shared.note_spawned();
-        enqueue_counted(self, header, is_local);
+        note_spawn(self, header);
+        match &self.membership {
+            Some(member) if !is_local && self.scheduler.has_peers => member.share(header),
+            _ => self.scheduler.ready.push_fresh(header),
+        }
     }
 
     /// Suspends the strand that runs, after it has made sure that it will be resumed.
