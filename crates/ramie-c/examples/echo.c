@@ -38,35 +38,32 @@ static intptr_t serve(void *arg) {
     return 0;
 }
 
-/* Connects in a call that blocks. */
-static intptr_t connect_to(void *arg) {
-    int fd = *(int *)arg;
-    return connect(fd, (struct sockaddr *)&address, sizeof address);
+/* Stands for a call that blocks. */
+static intptr_t check(void *arg) {
+    return strcmp(arg, "hello") == 0;
 }
 
 static intptr_t ask(void *arg) {
     ramie_channel *answers = arg;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    intptr_t connected;
-    int error = ramie_blocking(connect_to, &fd, &connected);
-    assert(error == 0 && connected == 0);
+    int fd = ramie_connect("127.0.0.1", ntohs(address.sin_port));
+    assert(fd >= 0);
     char buffer[8] = "";
     assert(ramie_poll(fd, POLLIN, 0) == 0);
     assert(ramie_write(fd, "hello", 5) == 5);
     assert(ramie_poll(fd, POLLIN, -1) == POLLIN);
     for (size_t got = 0; got < 5;) got += (size_t)ramie_read(fd, buffer + got, sizeof buffer - got);
-    assert(strcmp(buffer, "hello") == 0);
+    intptr_t is_right;
+    int error = ramie_blocking(check, buffer, &is_right);
+    assert(error == 0 && is_right);
     close(fd);
     return ramie_send(answers, (void *)5);
 }
 
 static intptr_t program(void *arg) {
     (void)arg;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = ramie_listen("127.0.0.1", 0);
+    assert(listener >= 0);
     socklen_t size = sizeof address;
-    assert(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 16) == 0);
     assert(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
     ramie_fiber *server;
     assert(ramie_spawn(NULL, serve, (void *)(intptr_t)listener, &server) == 0);
@@ -85,6 +82,8 @@ static intptr_t program(void *arg) {
     assert(ramie_send(answers, NULL) == -EPIPE && ramie_recv(answers, NULL) == -EPIPE);
     ramie_channel_free(answers);
     close(listener);
+    assert(ramie_connect("127.0.0.1", ntohs(address.sin_port)) == -ECONNREFUSED);
+    assert(ramie_connect(NULL, 1) == -EINVAL && ramie_listen("\xff", 1) == -EINVAL);
     ramie_sleep_us(1000);
     assert(ramie_read(-1, NULL, 0) == -EBADF);
     assert(ramie_run(NULL, program, NULL, NULL) == -EDEADLK);

@@ -16,7 +16,8 @@
  * Signals:  no function may be called in a signal handler. Ramie has a handler for SIGSEGV, which
  *           reports stack overflows of fibers, and passes all other faults on to the previous handler.
  *           Writing to a pipe or socket without a reader raises SIGPIPE, as write(2) does.
- * fork:     in the child, all calls fail; exec there, or fork before the first call.
+ * fork:     in the child, all calls that can fail do so with -ESHUTDOWN, and the others do nothing;
+ *           exec there, or fork before the first call.
  */
 #ifndef RAMIE_H
 #define RAMIE_H
@@ -40,7 +41,7 @@ typedef struct ramie_options {
     const size_t *cpus;      /* the workers are pinned to these CPUs, in turn */
     size_t cpu_count;        /* 0: they are not pinned */
     void (*on_worker_start)(size_t worker, void *arg); /* on the worker's thread; or NULL */
-    void (*on_worker_stop)(size_t worker, void *arg);
+    void (*on_worker_stop)(size_t worker, void *arg);  /* all workers call each at the same time */
     void *hook_arg;
 } ramie_options;
 
@@ -73,8 +74,9 @@ int ramie_start(const ramie_options *options, ramie_runtime **runtime);
 
 /* Ends a runtime: refuses further fibers, waits for those alive, for timeout_ms at most (< 0: for
  * ever), and frees the runtime. Fibers that are left are abandoned: they never run again, and their
- * stacks are leaked. Returns their number. -EDEADLK: the caller is a fiber of this runtime; then
- * the runtime is not freed, see ramie_begin_shutdown. */
+ * stacks are leaked. Returns their number. -EDEADLK: the runtime waits for the caller, which is a
+ * fiber of it, a function that such a fiber called by ramie_blocking, or an on_worker_stop; then the
+ * runtime is not freed, see ramie_begin_shutdown. */
 int ramie_shutdown(ramie_runtime *runtime, int64_t timeout_ms);
 
 /* Makes a handle of a runtime, which may outlive it, and has to be freed. */
@@ -128,6 +130,16 @@ int ramie_blocking(ramie_function f, void *arg, intptr_t *value);
 
 ssize_t ramie_read(int fd, void *buffer, size_t count);
 ssize_t ramie_write(int fd, const void *buffer, size_t count);
+
+/* Connects to a TCP port of a host, which is a name or an address; returns the descriptor of the
+ * connection, which is closed on exec. Only the fiber waits, also for the resolution of the name.
+ * -EIO: the name has no address. */
+int ramie_connect(const char *host, uint16_t port);
+
+/* Listens on a TCP port of this host, of which "0.0.0.0" is each IPv4 address and "::" each address;
+ * returns a descriptor for ramie_accept, which is closed on exec. Port 0: any port that is free, see
+ * getsockname(2). */
+int ramie_listen(const char *host, uint16_t port);
 
 /* Accepts a connection; returns its descriptor, which is closed on exec. */
 int ramie_accept(int fd);

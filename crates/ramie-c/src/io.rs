@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    ffi::{c_int, c_short, c_void},
+    ffi::{CStr, c_char, c_int, c_short, c_void},
     io,
     os::fd::{BorrowedFd, IntoRawFd},
     slice,
@@ -12,10 +12,21 @@ use std::{
 use ramie::{
     cancel::{Cancelled, try_with_timeout},
     io::PollFlags,
+    net::{TcpListener, TcpStream},
     ring,
 };
 
-use crate::outcome::{errno_of, guard, timeout};
+use crate::outcome::{errno_of, guard, required, timeout};
+
+/// Borrows the name of a host.
+///
+/// # Safety
+/// It is null or a string.
+unsafe fn host_name<'a>(host: *const c_char) -> Result<&'a str, i32> {
+    required(host)?;
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(host) }.to_str().map_err(|_| -libc::EINVAL)
+}
 
 /// Borrows a descriptor of C's.
 ///
@@ -66,6 +77,26 @@ unsafe extern "C" fn ramie_write(fd: c_int, buffer: *const c_void, count: usize)
         moved(ring::write(fd, buffer, None))
     });
     written as isize
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_connect(host: *const c_char, port: u16) -> c_int {
+    guard(|| {
+        // SAFETY: as the header says.
+        let host = unsafe { host_name(host) }?;
+        let stream = TcpStream::connect((host, port)).map_err(|error| errno_of(&error))?;
+        Ok(stream.into_raw_fd())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ramie_listen(host: *const c_char, port: u16) -> c_int {
+    guard(|| {
+        // SAFETY: as the header says.
+        let host = unsafe { host_name(host) }?;
+        let listener = TcpListener::bind((host, port)).map_err(|error| errno_of(&error))?;
+        Ok(listener.into_raw_fd())
+    })
 }
 
 #[unsafe(no_mangle)]

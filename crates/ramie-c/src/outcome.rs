@@ -8,6 +8,7 @@ use std::{
 };
 
 use ramie::{RuntimeEnded, cancel::Cancelled};
+use ramie_driver::sys::fork::ForkMark;
 
 /// The negative errno of an error.
 pub(crate) fn errno_of(error: &io::Error) -> i32 {
@@ -29,7 +30,14 @@ pub(crate) fn errno_of(error: &io::Error) -> i32 {
 }
 
 /// Runs `f`. A panic, which the hook has reported, becomes `-ENOTRECOVERABLE`.
+///
+/// In the child of a fork it runs nothing, because the child has none of the threads: a join there
+/// would wait for ever.
 pub(crate) fn guard(f: impl FnOnce() -> Result<i32, i32>) -> i32 {
+    // The first call makes the mark.
+    if ForkMark::get().is_child() {
+        return -libc::ESHUTDOWN;
+    }
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value) | Err(value)) => value,
         Err(payload) => {

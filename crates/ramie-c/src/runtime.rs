@@ -138,8 +138,9 @@ pub(crate) unsafe extern "C" fn ramie_start(
 unsafe extern "C" fn ramie_shutdown(runtime: *mut BackgroundRuntime, timeout_ms: i64) -> c_int {
     guard(|| {
         // SAFETY: as the header says.
-        let is_own = unsafe { runtime.as_ref() }.is_some_and(|it| it.handle().is_current());
-        if is_own {
+        let may_wait =
+            unsafe { runtime.as_ref() }.is_none_or(|it| it.handle().can_shut_down_here());
+        if !may_wait {
             return Err(-libc::EDEADLK);
         }
         // SAFETY: as the header says.
