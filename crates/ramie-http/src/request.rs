@@ -8,7 +8,7 @@ use std::{
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use crate::{body::Body, h1::head::Head};
+use crate::{body::Body, h1::head::Head, parts_box::PartsBox};
 
 /// A request: its head, and its body, which is read as it arrives.
 ///
@@ -29,7 +29,7 @@ use crate::{body::Body, h1::head::Head};
 pub struct Request {
     // Elsewhere, because a request is moved from call to call on the stack of its connection, which
     // an idle connection keeps.
-    parts: Box<Parts>,
+    parts: PartsBox,
     body: Body,
 }
 
@@ -38,8 +38,9 @@ pub struct Request {
 pub struct Parts {
     method: Method,
     version: Version,
-    /// The head that was received; none if the program made the request.
-    head: Option<Box<Head>>,
+    /// The head that was received; without meaning if the program made the request, which has set
+    /// `uri` and `headers` then.
+    head: Head,
     /// Built from the head when somebody asks, unless the program has set it.
     uri: OnceLock<Box<Uri>>,
     /// As `uri`. Once the program may have changed it, it counts instead of the head.
@@ -54,26 +55,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn received(head: Box<Head>, peer: Option<SocketAddr>) -> Self {
-        let version = if head.is_http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 };
-        let method = head.method.clone();
-        Parts { head: Some(head), peer, ..Parts::empty(method, version) }
-    }
-
-    fn made(method: Method, uri: Uri) -> Self {
+    /// Those of a head that is read into them.
+    pub(crate) fn new() -> Self {
         Parts {
-            uri: Box::new(uri).into(),
-            headers: Box::<HeaderMap>::default().into(),
-            are_headers_own: true,
-            ..Parts::empty(method, Version::HTTP_11)
-        }
-    }
-
-    fn empty(method: Method, version: Version) -> Self {
-        Parts {
-            method,
-            version,
-            head: None,
+            method: Method::GET,
+            version: Version::HTTP_11,
+            head: Head::new(),
             uri: OnceLock::new(),
             headers: OnceLock::new(),
             are_headers_own: false,
@@ -82,6 +69,53 @@ impl Parts {
             params: Vec::new(),
             route: None,
         }
+    }
+
+    fn made(method: Method, uri: Uri) -> Self {
+        Parts {
+            method,
+            uri: Box::new(uri).into(),
+            headers: Box::<HeaderMap>::default().into(),
+            are_headers_own: true,
+            ..Parts::new()
+        }
+    }
+
+    /// The head that was received.
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Reads a head into parts that have none yet.
+    pub(crate) fn receive<T>(&mut self, read: impl FnOnce(&mut Head) -> T) -> T {
+        let read = read(&mut self.head);
+        self.version = if self.head.is_http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 };
+        self.method = std::mem::take(&mut self.head.method);
+        read
+    }
+
+    /// Forgets everything but the method and the version, and keeps memory for the next head.
+    pub(crate) fn forget(&mut self) {
+        let Parts {
+            method: _,
+            version: _,
+            head,
+            uri,
+            headers,
+            are_headers_own,
+            extensions,
+            peer,
+            params,
+            route,
+        } = self;
+        head.forget();
+        uri.take();
+        headers.take();
+        *are_headers_own = false;
+        *extensions = Extensions::new();
+        *peer = None;
+        params.clear();
+        *route = None;
     }
 
     /// The method.
@@ -96,32 +130,22 @@ impl Parts {
 
     /// The target, as the client wrote it.
     pub fn uri(&self) -> &Uri {
-        self.uri.get_or_init(|| {
-            Box::new(self.head.as_ref().map_or_else(Uri::default, |head| head.to_uri()))
-        })
+        self.uri.get_or_init(|| Box::new(self.head.to_uri()))
     }
 
     /// The path of the target, with its escapes; `/` if it is empty.
     pub fn path(&self) -> &str {
-        match (self.uri.get(), &self.head) {
-            (None, Some(head)) => head.path(),
-            _ => self.uri().path(),
-        }
+        self.uri.get().map_or_else(|| self.head.path(), |uri| uri.path())
     }
 
     /// The query of the target, with its escapes: all behind the `?`.
     pub fn query(&self) -> Option<&str> {
-        match (self.uri.get(), &self.head) {
-            (None, Some(head)) => head.query(),
-            _ => self.uri().query(),
-        }
+        self.uri.get().map_or_else(|| self.head.query(), |uri| uri.query())
     }
 
     /// All headers.
     pub fn headers(&self) -> &HeaderMap {
-        self.headers.get_or_init(|| {
-            Box::new(self.head.as_ref().map_or_else(HeaderMap::default, |head| head.to_map()))
-        })
+        self.headers.get_or_init(|| Box::new(self.head.to_map()))
     }
 
     /// All headers, to be changed.
@@ -134,9 +158,9 @@ impl Parts {
     /// The value of the first header of this name, whose case does not matter. It is looked up in
     /// the bytes of the head, without building the map of [`headers`](Self::headers).
     pub fn header(&self, name: &str) -> Option<&[u8]> {
-        match &self.head {
-            Some(head) if !self.are_headers_own => head.field(name),
-            _ => self.headers().get(name).map(HeaderValue::as_bytes),
+        match self.are_headers_own {
+            false => self.head.field(name),
+            true => self.headers().get(name).map(HeaderValue::as_bytes),
         }
     }
 
@@ -199,7 +223,7 @@ impl Request {
     #[track_caller]
     pub fn new(method: Method, target: &str) -> Self {
         let uri = target.parse().unwrap_or_else(|error| panic!("{target:?} is no URI: {error}"));
-        Request { parts: Box::new(Parts::made(method, uri)), body: Body::empty() }
+        Request { parts: PartsBox::new(Parts::made(method, uri)), body: Body::empty() }
     }
 
     /// A GET of `target`.
@@ -240,7 +264,7 @@ impl Request {
         self
     }
 
-    pub(crate) fn received(parts: Box<Parts>, body: Body) -> Self {
+    pub(crate) fn received(parts: PartsBox, body: Body) -> Self {
         Request { parts, body }
     }
 
@@ -271,12 +295,12 @@ impl Request {
 
     /// The head and the body apart.
     pub fn into_parts(self) -> (Parts, Body) {
-        (*self.parts, self.body)
+        (self.parts.into_parts(), self.body)
     }
 
     /// A request of a head and a body.
     pub fn from_parts(parts: Parts, body: Body) -> Self {
-        Request { parts: Box::new(parts), body }
+        Request { parts: PartsBox::new(parts), body }
     }
 }
 
@@ -302,14 +326,14 @@ impl<B: Into<Body>> From<http::Request<B>> for Request {
         parts.version = head.version;
         *parts.headers_mut() = head.headers;
         parts.extensions = head.extensions;
-        Request { parts: Box::new(parts), body: body.into() }
+        Request { parts: PartsBox::new(parts), body: body.into() }
     }
 }
 
 /// The address of the client and the parameters of the route are left out.
 impl From<Request> for http::Request<Body> {
     fn from(request: Request) -> Self {
-        let Request { mut parts, body } = request;
+        let (mut parts, body) = request.into_parts();
         let mut made = http::Request::new(body);
         parts.uri();
         *made.uri_mut() = parts.uri.take().map_or_else(Uri::default, |uri| *uri);
@@ -327,8 +351,10 @@ mod tests {
     use crate::{h1::head, limits::Limits};
 
     fn received(text: &str) -> Request {
-        let head = head::parse(text.as_bytes(), &Limits::default()).unwrap();
-        Request::received(Box::new(Parts::received(head, None)), Body::empty())
+        let mut parts = PartsBox::take();
+        let parse = |head: &mut Head| head::parse(text.as_bytes(), &Limits::default(), head);
+        parts.receive(parse).unwrap();
+        Request::received(parts, Body::empty())
     }
 
     #[test]

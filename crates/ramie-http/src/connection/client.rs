@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::{h1::head::Head, proxy_fields::ProxyFields, request::Parts};
+use crate::{proxy_fields::ProxyFields, request::Parts};
 
 /// The other side of a connection.
 #[derive(Clone)]
@@ -22,15 +22,6 @@ impl Client {
             #[cfg(feature = "tls")]
             tls: None,
         }
-    }
-
-    /// The parts of a request of this client. Not inlined, because the frames of handlers would
-    /// lie below that of the parts, which are moved into a box here.
-    #[inline(never)]
-    pub(super) fn parts(&self, head: Box<Head>) -> Box<Parts> {
-        let mut parts = Box::new(Parts::received(head, None));
-        self.describe(&mut parts);
-        parts
     }
 
     /// Whether the client has chosen HTTP/2 (ALPN).

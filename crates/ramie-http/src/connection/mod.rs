@@ -55,11 +55,12 @@ use crate::{
     failed,
     h1::{
         framing::Framing,
-        head::{self, End, Head},
+        head::{self, End},
     },
     header_maps,
     io::{Input, Receiver, Stream},
     limits::Limits,
+    parts_box::PartsBox,
     refusal::Refusal,
     request::Request,
     response::{IntoResponse, Response},
@@ -210,7 +211,7 @@ impl<P: Presence> Http1<'_, P> {
     fn converse(&mut self) -> io::Result<Ended> {
         loop {
             match self.next_head() {
-                Ok(Some(head)) => match self.answer(head)? {
+                Ok(Some(parts)) => match self.answer(parts)? {
                     Step::NextRequest => {}
                     Step::End(ended) => return Ok(ended),
                 },
@@ -234,14 +235,14 @@ impl<P: Presence> Http1<'_, P> {
     /// Waits for the next head. None: the client has closed the connection, or is to be left. Not
     /// inlined, because the frames of handlers lie below the variables of the caller.
     #[inline(never)]
-    fn next_head(&mut self) -> Result<Option<Box<Head>>, NoHead> {
+    fn next_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
         loop {
             #[cfg(feature = "http2")]
             if self.served == 0 && self.input.unused().starts_with(http2::PREFACE) {
                 return Err(NoHead::Http2);
             }
-            if let Some(head) = self.parse_head()? {
-                return Ok(Some(head));
+            if let Some(parts) = self.parse_head()? {
+                return Ok(Some(parts));
             }
             self.output.flush()?;
             if !self.wait_for_input()? {
@@ -252,7 +253,7 @@ impl<P: Presence> Http1<'_, P> {
 
     /// Not inlined, because the frame that waits for requests would have room for its variables.
     #[inline(never)]
-    fn parse_head(&mut self) -> Result<Option<Box<Head>>, Refusal> {
+    fn parse_head(&mut self) -> Result<Option<PartsBox>, Refusal> {
         let limits = &self.service.limits;
         // One empty line before a request is allowed (RFC 9112, section 2.2).
         if !self.has_skipped_line && self.input.unused().starts_with(b"\r\n") {
@@ -269,16 +270,33 @@ impl<P: Presence> Http1<'_, P> {
             self.input.copy();
             return Ok(None);
         }
+        let mut parts = PartsBox::take();
+        let at_once = match self.input.searched {
+            0 => parts.receive(|head| head::parse_at_once(unused, limits, head)),
+            _ => None,
+        };
+        let found = at_once.map_or_else(|| self.find_and_parse(&mut parts), |at| Ok(Some(at)))?;
+        let Some(length) = found else { return Ok(None) };
+        if parts.head().is_https && !self.stream.carries_https() {
+            return Err(NOT_ENCRYPTED);
+        }
+        self.input.consume(length);
+        self.is_in_head = false;
+        self.has_skipped_line = false;
+        self.client.describe(&mut parts);
+        Ok(Some(parts))
+    }
+
+    /// As [`parse_head`](Self::parse_head), for a head that is wrong or has not arrived as a whole.
+    #[cold]
+    #[inline(never)]
+    fn find_and_parse(&mut self, parts: &mut PartsBox) -> Result<Option<usize>, Refusal> {
+        let limits = &self.service.limits;
+        let unused = self.input.unused();
         match head::find_end(unused, self.input.searched) {
             End::At(length) => {
-                let head = head::parse(&unused[..length], limits)?;
-                if head.is_https && !self.stream.carries_https() {
-                    return Err(NOT_ENCRYPTED);
-                }
-                self.input.consume(length);
-                self.is_in_head = false;
-                self.has_skipped_line = false;
-                Ok(Some(head))
+                parts.receive(|head| head::parse(&unused[..length], limits, head))?;
+                Ok(Some(length))
             }
             End::Later(next) => {
                 head::check_begun(unused, limits)?;
@@ -315,15 +333,16 @@ impl<P: Presence> Http1<'_, P> {
 
     /// Not inlined, for the reason of [`parse_head`](Self::parse_head).
     #[inline(never)]
-    fn answer(&mut self, head: Box<Head>) -> io::Result<Step> {
+    fn answer(&mut self, parts: PartsBox) -> io::Result<Step> {
         if self.presence.verdict() != Verdict::None {
             // It was judged too late for the head of the earlier response to announce the close.
             return Ok(Step::End(Ended::ClosedByServer));
         }
         let limits = &self.service.limits;
+        let head = parts.head();
         self.served += 1;
         let asked = Asked {
-            is_head: head.method == Method::HEAD,
+            is_head: *parts.method() == Method::HEAD,
             is_http_1_0: head.is_http_1_0,
             stays: head.stays && self.served < limits.requests_per_connection,
         };
@@ -332,11 +351,11 @@ impl<P: Presence> Http1<'_, P> {
         // has phases of its own.
         self.output.flush()?;
         if head.framing != Framing::Length(0) {
-            return self.answer_with_body(head, asked);
+            return self.answer_with_body(parts, asked);
         }
         self.input.copy();
         let wants_upgrade = head.wants_upgrade;
-        let request = Request::received(self.client.parts(head), Body::empty());
+        let request = Request::received(parts, Body::empty());
         self.presence.enter(Phase::Handler);
         self.answer_request(&mut Some(request), wants_upgrade, None, asked)
     }

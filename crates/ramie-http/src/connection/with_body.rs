@@ -6,6 +6,7 @@ use super::{Asked, Http1, Phase, Presence, Step};
 use crate::{
     body::{Body, BodySource, Incoming},
     h1::{framing::Framing, head::Head},
+    parts_box::PartsBox,
     request::Request,
 };
 
@@ -18,10 +19,10 @@ const COPIED: u64 = 4 << 10;
 
 impl<P: Presence> Http1<'_, P> {
     #[inline(never)]
-    pub(super) fn answer_with_body(&mut self, head: Box<Head>, asked: Asked) -> io::Result<Step> {
-        let wants_upgrade = head.wants_upgrade;
-        let (body, lent) = self.lend_body(&head);
-        let request = Request::received(self.client.parts(head), body);
+    pub(super) fn answer_with_body(&mut self, parts: PartsBox, asked: Asked) -> io::Result<Step> {
+        let wants_upgrade = parts.head().wants_upgrade;
+        let (body, lent) = self.lend_body(parts.head());
+        let request = Request::received(parts, body);
         self.presence.enter(Phase::Handler);
         let step = self.answer_request(&mut Some(request), wants_upgrade, Some(&lent), asked);
         if !matches!(step, Ok(Step::NextRequest)) {

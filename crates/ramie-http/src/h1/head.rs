@@ -9,7 +9,6 @@ use std::mem::MaybeUninit;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use httparse::{Error, Header, Request, Status};
-use smallvec::SmallVec;
 
 use super::{
     authority,
@@ -24,11 +23,15 @@ pub(crate) const HEAD_MOST: usize = u16::MAX as usize;
 pub(crate) const FIELDS_MOST: usize = 256;
 /// The number of fields of most requests; more are parsed with more stack.
 const FEW_FIELDS: usize = 16;
+/// The most memory for bytes and for fields that is kept for the next head.
+const BYTES_KEPT: usize = 4 << 10;
+const FIELDS_KEPT: usize = 32;
 
-/// The head of a request, whose fields lie in its bytes.
+/// The head of a request, whose fields lie in its bytes. Its memory is used for one head after
+/// another.
 #[derive(Debug)]
 pub(crate) struct Head {
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) method: Method,
     /// Where the target lies in `bytes`.
     pub(crate) target_at: (u16, u16),
@@ -36,7 +39,7 @@ pub(crate) struct Head {
     /// The scheme of the target is `https`.
     pub(crate) is_https: bool,
     pub(crate) is_http_1_0: bool,
-    pub(crate) fields: SmallVec<[FieldSpan; 6]>,
+    pub(crate) fields: Vec<FieldSpan>,
     pub(crate) framing: Framing,
     pub(crate) stays: bool,
     pub(crate) wants_upgrade: bool,
@@ -60,6 +63,32 @@ impl FieldSpan {
     }
 }
 
+impl Head {
+    /// The memory for a head that [`parse`] reads.
+    pub(crate) const fn new() -> Self {
+        Head {
+            bytes: Vec::new(),
+            method: Method::GET,
+            target_at: (0, 0),
+            target: Target::EMPTY,
+            is_https: false,
+            is_http_1_0: false,
+            fields: Vec::new(),
+            framing: Framing::Length(0),
+            stays: false,
+            wants_upgrade: false,
+            expects_continue: false,
+        }
+    }
+
+    /// Forgets the head, and gives memory back if there is much of it.
+    pub(crate) fn forget(&mut self) {
+        if self.bytes.capacity() > BYTES_KEPT || self.fields.capacity() > FIELDS_KEPT {
+            *self = Head::new();
+        }
+    }
+}
+
 /// Where a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -72,13 +101,6 @@ pub(crate) enum End {
 /// Searches the end of a head from `from`, where an earlier search of these bytes stopped. Also
 /// finds an end of bare line feeds, so that such a head is refused at once.
 pub(crate) fn find_end(bytes: &[u8], from: usize) -> End {
-    if from == 0 && is_one_head(bytes) {
-        return End::At(bytes.len());
-    }
-    search_end(bytes, from)
-}
-
-fn search_end(bytes: &[u8], from: usize) -> End {
     for line in memchr::memchr_iter(b'\n', &bytes[from..]) {
         let next = from + line + 1;
         match &bytes[next..] {
@@ -89,22 +111,6 @@ fn search_end(bytes: &[u8], from: usize) -> End {
         }
     }
     End::Later(bytes.len())
-}
-
-/// Whether the bytes are one head and no more, as most often. Without a branch for each line,
-/// because a search of the next line takes longer than these comparisons of a whole short head,
-/// for which the compiler uses vectors. May be false for a head of more than 4 KiB.
-fn is_one_head(bytes: &[u8]) -> bool {
-    if bytes.len() > 4 << 10 || !bytes.ends_with(b"\n\r\n") {
-        return false;
-    }
-    let before = &bytes[..bytes.len() - 1];
-    let triples = before.iter().zip(&before[1..]).zip(&before[2..]);
-    let ends = triples.fold(0_u8, |ends, ((first, second), third)| {
-        let is_empty_line = (*second == b'\n') | ((*second == b'\r') & (*third == b'\n'));
-        ends | u8::from((*first == b'\n') & is_empty_line)
-    });
-    ends == 0
 }
 
 /// Checks what has arrived of a head without an end: whether it may still become one.
@@ -139,8 +145,20 @@ fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Parses the head with which `bytes` begin, and returns its length. None: it has not arrived as a
+/// whole, or is refused; then [`find_end`] and [`parse`] decide, whose refusals do not depend on the
+/// pieces in which a head arrives. Most heads arrive at once, and their end is not searched for.
+pub(crate) fn parse_at_once(bytes: &[u8], limits: &Limits, head: &mut Head) -> Option<usize> {
+    check_start(bytes).ok()?;
+    let bytes = &bytes[..bytes.len().min(limits.head_bytes.min(HEAD_MOST))];
+    let mut few = [const { MaybeUninit::uninit() }; FEW_FIELDS];
+    let length = parse_into(bytes, limits, &mut few, head).ok()?;
+    debug_assert_eq!(find_end(bytes, 0), End::At(length));
+    Some(length)
+}
+
 /// Parses a head. `bytes` are all of it and no more.
-pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Refusal> {
+pub(crate) fn parse(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<(), Refusal> {
     // In the order of `check_begun`, so that the pieces in which a head arrives do not matter.
     check_start(bytes)?;
     if bytes.len() > limits.head_bytes.min(HEAD_MOST) {
@@ -148,18 +166,24 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Refusal>
         return Err(TOO_LARGE);
     }
     let mut few = [const { MaybeUninit::uninit() }; FEW_FIELDS];
-    match parse_into(bytes, limits, &mut few) {
-        Err(Unparsed::TooManyFields) if limits.fields > FEW_FIELDS => parse_many(bytes, limits),
+    let parsed = match parse_into(bytes, limits, &mut few, head) {
+        Err(Unparsed::TooManyFields) if limits.fields > FEW_FIELDS => {
+            parse_many(bytes, limits, head)
+        }
         parsed => parsed,
-    }
-    .map_err(|unparsed| match unparsed {
-        Unparsed::TooManyFields => Refusal::new(
+    };
+    match parsed {
+        Ok(length) if length == bytes.len() => Ok(()),
+        Ok(_) => Err(MALFORMED),
+        Err(Unparsed::TooManyFields) => Err(Refusal::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "the head of the request has too many fields",
-        ),
-        Unparsed::Refused(refusal) => refusal,
-    })
+        )),
+        Err(Unparsed::Refused(refusal)) => Err(refusal),
+    }
 }
+
+const MALFORMED: Refusal = Refusal::malformed("the request is malformed");
 
 /// Why a head was not parsed.
 enum Unparsed {
@@ -176,68 +200,66 @@ impl From<Refusal> for Unparsed {
 /// A function of its own, because its array would otherwise be in the frame of every connection.
 #[cold]
 #[inline(never)]
-fn parse_many(bytes: &[u8], limits: &Limits) -> Result<Box<Head>, Unparsed> {
+fn parse_many(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, Unparsed> {
     let mut many = [const { MaybeUninit::uninit() }; FIELDS_MOST];
-    parse_into(bytes, limits, &mut many)
+    parse_into(bytes, limits, &mut many, head)
 }
 
+/// Parses the head with which `bytes` begin, and returns its length. If it is refused, `head` has no
+/// meaning.
 fn parse_into<'b>(
     bytes: &'b [u8],
     limits: &Limits,
     room: &mut [MaybeUninit<Header<'b>>],
-) -> Result<Box<Head>, Unparsed> {
+    head: &mut Head,
+) -> Result<usize, Unparsed> {
     let mut request = Request::new(&mut []);
-    match request.parse_with_uninit_headers(bytes, room) {
-        Ok(Status::Complete(length)) if length == bytes.len() => {}
+    let length = match request.parse_with_uninit_headers(bytes, room) {
+        Ok(Status::Complete(length)) => length,
         Err(Error::TooManyHeaders) => return Err(Unparsed::TooManyFields),
         Err(Error::Version) => return Err(version_refused(bytes).into()),
         Err(Error::NewLine) => return Err(BARE_LINE_FEED.into()),
         Err(Error::HeaderName | Error::HeaderValue) => {
             return Err(Refusal::malformed("a field of the request is malformed").into());
         }
-        Ok(_) | Err(_) => return Err(Refusal::malformed("the request is malformed").into()),
-    }
-    check_line_ends(bytes)?;
+        Ok(Status::Partial) | Err(_) => return Err(MALFORMED.into()),
+    };
+    let bytes = &bytes[..length];
+    check_line_ends(bytes, request.headers)?;
     let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     check_line(line_length(method, path), limits)?;
     if request.headers.len() > limits.fields {
         return Err(Unparsed::TooManyFields);
     }
-    let method = Method::from_bytes(method.as_bytes())
+    head.method = Method::from_bytes(method.as_bytes())
         .map_err(|_| Refusal::malformed("the method of the request is malformed"))?;
-    let target = target::parse(&method, path.as_bytes())?;
-    let is_http_1_0 = request.version == Some(0);
-    let (read, mut spans) = read_fields(bytes, request.headers, limits)?;
-    read.check_host(is_http_1_0)?;
-    if let Some(authority) = target.authority(path.as_bytes()) {
-        replace_host(bytes, &mut spans, authority);
+    head.target = target::parse(&head.method, path.as_bytes())?;
+    head.target_at = place(bytes, path.as_bytes());
+    head.is_https = head.target.is_https(path.as_bytes());
+    head.is_http_1_0 = request.version == Some(0);
+    read_fields(bytes, request.headers, limits, head)?;
+    if let Some(authority) = head.target.authority(path.as_bytes()) {
+        replace_host(bytes, &mut head.fields, authority);
     }
-    Ok(Box::new(Head {
-        target_at: place(bytes, path.as_bytes()),
-        is_https: target.is_https(path.as_bytes()),
-        method,
-        target,
-        is_http_1_0,
-        framing: read.fields.framing(is_http_1_0)?,
-        stays: read.fields.stays(is_http_1_0),
-        wants_upgrade: read.fields.wants_upgrade && !is_http_1_0,
-        // A client of HTTP/1.0 does not wait for it (RFC 9110, section 10.1.1).
-        expects_continue: read.fields.expects_continue && !is_http_1_0,
-        fields: spans,
-        bytes: Bytes::copy_from_slice(bytes),
-    }))
+    head.bytes.clear();
+    head.bytes.extend_from_slice(bytes);
+    Ok(length)
 }
 
 const BARE_LINE_FEED: Refusal =
     Refusal::malformed("each line ends with a carriage return and a line feed");
 
-/// httparse also takes bare line feeds for the ends of lines, and empty lines at the start.
-fn check_line_ends(bytes: &[u8]) -> Result<(), Refusal> {
-    // Without a branch for each line, as in `is_one_head`. The first byte is a graphic one.
-    let pairs = bytes.iter().zip(&bytes[1..]);
-    let bare = pairs
-        .fold(0_u8, |bare, (before, byte)| bare | u8::from((*byte == b'\n') & (*before != b'\r')));
-    if bare == 0 { Ok(()) } else { Err(BARE_LINE_FEED) }
+/// httparse also takes bare line feeds for the ends of lines, but has line feeds nowhere else. So
+/// each lies before the name of a field, or in the empty line and before it.
+fn check_line_ends(bytes: &[u8], headers: &[Header<'_>]) -> Result<(), Refusal> {
+    let is_behind_line = |header: &Header<'_>| {
+        let start = usize::from(place(bytes, header.name.as_bytes()).0);
+        bytes[..start].ends_with(b"\r\n")
+    };
+    match bytes.ends_with(b"\r\n\r\n") && headers.iter().all(is_behind_line) {
+        true => Ok(()),
+        false => Err(BARE_LINE_FEED),
+    }
 }
 
 /// 505 for a version of HTTP that exists or may exist, 400 for anything else.
@@ -277,15 +299,18 @@ impl FieldsRead {
     }
 }
 
-/// Inlined, because its frame would be the deepest of a connection.
+/// Reads what the fields say about the message and its connection. Inlined, because its frame would
+/// be the deepest of a connection.
 #[inline(always)]
 fn read_fields(
     bytes: &[u8],
     headers: &[Header<'_>],
     limits: &Limits,
-) -> Result<(FieldsRead, SmallVec<[FieldSpan; 6]>), Refusal> {
+    head: &mut Head,
+) -> Result<(), Refusal> {
     let mut read = FieldsRead::default();
-    let mut spans = SmallVec::with_capacity(headers.len());
+    head.fields.clear();
+    head.fields.reserve(headers.len());
     for Header { name, value } in headers {
         if name.len() + value.len() > limits.field_bytes {
             return Err(Refusal::new(
@@ -294,9 +319,17 @@ fn read_fields(
             ));
         }
         read_field(&mut read, name, value)?;
-        spans.push(FieldSpan { name: place(bytes, name.as_bytes()), value: place(bytes, value) });
+        let (name, value) = (place(bytes, name.as_bytes()), place(bytes, value));
+        head.fields.push(FieldSpan { name, value });
     }
-    Ok((read, spans))
+    read.check_host(head.is_http_1_0)?;
+    let FieldsRead { fields, .. } = read;
+    head.framing = fields.framing(head.is_http_1_0)?;
+    head.stays = fields.stays(head.is_http_1_0);
+    head.wants_upgrade = fields.wants_upgrade && !head.is_http_1_0;
+    // A client of HTTP/1.0 does not wait for it (RFC 9110, section 10.1.1).
+    head.expects_continue = fields.expects_continue && !head.is_http_1_0;
+    Ok(())
 }
 
 /// The host of an absolute target replaces that of the field (RFC 9112, section 3.2.2), so that
@@ -365,8 +398,9 @@ impl Head {
     /// The target.
     pub(crate) fn to_uri(&self) -> Uri {
         let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
+        let target = Bytes::copy_from_slice(&self.bytes[start..end]);
         // The tests of `target` show that the crate `http` takes what `target::parse` takes.
-        Uri::from_maybe_shared(self.bytes.slice(start..end)).unwrap_or_default()
+        Uri::from_maybe_shared(target).unwrap_or_default()
     }
 
     /// The value of the first field of this name.
@@ -379,9 +413,11 @@ impl Head {
     /// All fields, by name.
     pub(crate) fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.fields.len());
+        // All values share one copy.
+        let bytes = Bytes::copy_from_slice(&self.bytes);
         for field in &self.fields {
-            let name = HeaderName::from_bytes(field.name(&self.bytes));
-            let value = self.bytes.slice_ref(field.value(&self.bytes));
+            let name = HeaderName::from_bytes(field.name(&bytes));
+            let value = bytes.slice_ref(field.value(&bytes));
             // httparse has checked both.
             if let (Ok(name), Ok(value)) = (name, HeaderValue::from_maybe_shared(value)) {
                 map.append(name, value);

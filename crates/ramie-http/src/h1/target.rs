@@ -16,6 +16,9 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    pub(crate) const EMPTY: Target =
+        Target { form: TargetForm::Origin, path: (0, 0), has_query: false };
+
     /// The host and the port of an absolute target.
     pub(crate) fn authority(self, target: &[u8]) -> Option<&[u8]> {
         let start = scheme_length(target).filter(|_| self.form == TargetForm::Absolute)?;

@@ -38,15 +38,23 @@ fn check_head(input: &[u8], random: &mut Random) {
         End::Later(_) => None,
     };
     assert_eq!(end_in_pieces(input, random), whole, "the end depends on the pieces");
+    let mut at_once = Head::new();
+    let length_at_once = head::parse_at_once(input, &LIMITS, &mut at_once);
     let Some(length) = whole else {
+        assert_eq!(length_at_once, None, "a head without an end was parsed");
         let _ = head::check_begun(input, &LIMITS);
         return;
     };
     let bytes = &input[..length];
-    let parsed = match head::parse(bytes, &LIMITS) {
-        Ok(parsed) => parsed,
-        Err(refusal) => return assert_is_refusal(refusal),
-    };
+    let mut parsed = Head::new();
+    if let Err(refusal) = head::parse(bytes, &LIMITS, &mut parsed) {
+        assert_eq!(length_at_once, None, "a head was parsed that is refused");
+        return assert_is_refusal(refusal);
+    }
+    if length_at_once.is_some() {
+        assert_eq!(length_at_once, whole, "the head has two ends");
+        assert_eq!(format!("{at_once:?}"), format!("{parsed:?}"));
+    }
     let begun = head::check_begun(&bytes[..random.below(length)], &LIMITS);
     assert_eq!(begun, Ok(()), "the begin of a good head was refused");
     reference::assert_is_head(bytes);

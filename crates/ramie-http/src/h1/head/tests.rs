@@ -5,19 +5,24 @@ use super::*;
 const LIMITS: Limits =
     Limits { head_bytes: 2000, line_bytes: 300, fields: 40, field_bytes: 500, ..Limits::DEFAULT };
 
+fn parsed(text: &str) -> Result<Head, Refusal> {
+    let mut head = Head::new();
+    parse(text.as_bytes(), &LIMITS, &mut head).map(|()| head)
+}
+
 fn status(head: &str) -> u16 {
     match find_end(head.as_bytes(), 0) {
         End::At(length) => assert_eq!(length, head.len(), "{head:?}"),
         End::Later(_) => panic!("{head:?} has no end"),
     }
-    parse(head.as_bytes(), &LIMITS).map_or_else(|refusal| refusal.status().as_u16(), |_| 200)
+    parsed(head).map_or_else(|refusal| refusal.status().as_u16(), |_| 200)
 }
 
 #[test]
 fn a_head_has_its_parts() {
     let text =
         "POST /a?b HTTP/1.1\r\nHost: c\r\nX-D:\t e f \r\nContent-Length: 5\r\nEmpty:\r\n\r\n";
-    let head = parse(text.as_bytes(), &LIMITS).unwrap();
+    let head = parsed(text).unwrap();
     assert_eq!(head.method, Method::POST);
     let (start, end) = head.target_at;
     assert_eq!(&head.bytes[usize::from(start)..usize::from(end)], b"/a?b");
@@ -33,7 +38,7 @@ fn many_fields_are_read_as_few_are() {
     for count in [FEW_FIELDS - 1, FEW_FIELDS, FEW_FIELDS + 1, 39] {
         let fields: String = (1..=count).map(|number| format!("A{number}: {number}\r\n")).collect();
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let map = parse(text.as_bytes(), &LIMITS).unwrap().to_map();
+        let map = parsed(&text).unwrap().to_map();
         assert_eq!(map[&format!("a{count}")], count.to_string());
         assert_eq!(map.len(), count + 1);
     }
@@ -152,13 +157,56 @@ fn a_head_that_cannot_become_one_is_refused_before_its_end() {
     assert_eq!((begun(&long[..2000]), begun(&long)), (200, 431));
 }
 
+/// What a search for the end and [`parse`] find at the start of these bytes.
+fn parsed_slowly(bytes: &[u8]) -> Option<(usize, String)> {
+    let End::At(length) = find_end(bytes, 0) else { return None };
+    let mut head = Head::new();
+    parse(&bytes[..length], &LIMITS, &mut head).ok().map(|()| (length, format!("{head:?}")))
+}
+
+fn assert_at_once_as_slowly(bytes: &[u8], head: &mut Head) {
+    let at_once = parse_at_once(bytes, &LIMITS, head).map(|length| (length, format!("{head:?}")));
+    assert_eq!(at_once, parsed_slowly(bytes), "{:?}", String::from_utf8_lossy(bytes));
+}
+
 #[test]
-fn the_comparison_of_a_whole_head_agrees_with_the_search() {
-    for length in 0..=8 {
-        for number in 0..3_usize.pow(length) {
-            let byte = |at| b"a\r\n"[number / 3_usize.pow(at) % 3];
-            let bytes: Vec<u8> = (0..length).map(byte).collect();
-            assert_eq!(find_end(&bytes, 0), search_end(&bytes, 0), "{bytes:?}");
+fn what_is_parsed_at_once_is_what_is_found_slowly() {
+    let text = b"GET / HTTP/1.1\r\nHost:a\r\nA:b\r\n\r\nGET / HTTP/1.1\r\n";
+    let edits = |text: &[u8]| -> Vec<Vec<u8>> {
+        let edit = |at, insert: &[u8], cut| [&text[..at], insert, &text[at + cut..]].concat();
+        let inserts = [&b""[..], b"\r", b"\n", b"\r\n", b" "];
+        let all = (0..text.len())
+            .flat_map(|at| inserts.map(|insert| [0, 1].map(|cut| (at, insert, cut))));
+        all.flatten().map(|(at, insert, cut)| edit(at, insert, cut)).collect()
+    };
+    // The memory of one head is used for all.
+    let mut head = Head::new();
+    for once in edits(text) {
+        assert_at_once_as_slowly(&once, &mut head);
+        for length in 0..once.len() {
+            assert_at_once_as_slowly(&once[..length], &mut head);
         }
+        for twice in edits(&once).iter().step_by(31) {
+            assert_at_once_as_slowly(twice, &mut head);
+        }
+    }
+}
+
+#[test]
+fn a_head_at_a_limit_is_parsed_at_once_and_one_beyond_is_not() {
+    let mut head = Head::new();
+    for (count, is_parsed) in [(FEW_FIELDS, true), (FEW_FIELDS + 1, false)] {
+        let fields = "A: b\r\n".repeat(count - 1);
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let length = parse_at_once(text.as_bytes(), &LIMITS, &mut head);
+        assert_eq!(length, is_parsed.then_some(text.len()));
+    }
+    for (length, is_parsed) in [(LIMITS.head_bytes, true), (LIMITS.head_bytes + 1, false)] {
+        let field = "A: ".to_owned() + &"b".repeat(480) + "\r\n";
+        let start = "GET / HTTP/1.1\r\nHost: a\r\n".to_owned() + &field.repeat(4);
+        let pad = length - start.len() - "D: \r\n\r\n".len();
+        let text = format!("{start}D: {}\r\n\r\nGET / HTTP/1.1\r\n", "d".repeat(pad));
+        let parsed = parse_at_once(text.as_bytes(), &LIMITS, &mut head);
+        assert_eq!(parsed, is_parsed.then_some(length));
     }
 }
