@@ -1,65 +1,112 @@
 //! The header maps of responses that were sent, for the next ones: a map has two allocations.
+//!
+//! Most responses have a Content-Type and no other field. Their maps are kept apart, with this
+//! field, because to replace its value costs less than to remove and to insert it.
 
 use std::{cell::RefCell, mem};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 
 /// A map for up to this number of fields is kept.
 const FIELDS_KEPT: usize = 24;
-/// How many maps a thread keeps.
+/// How many maps of each kind a thread keeps.
 const SPARES: usize = 16;
 
 thread_local! {
-    /// Nothing suspends while it is borrowed, because the maps are empty.
-    static SPARE: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
+    /// Maps without fields. Nothing suspends while this or `TYPED` is borrowed, because the maps
+    /// have no values of a program.
+    static EMPTY: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
+    /// Maps with an empty Content-Type and no other field.
+    static TYPED: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives memory to a map that has none, if there is some.
-pub(crate) fn equip(map: &mut HeaderMap) {
-    SPARE.with_borrow_mut(|spare| {
-        if map.capacity() == 0
-            && let Some(spare) = spare.pop()
-        {
-            // Nothing is leaked, and its destructor would cost more than all else here.
-            mem::forget(mem::replace(map, spare));
-        }
-    });
+/// A map with a Content-Type and no other field.
+pub(crate) fn with_content_type(content_type: HeaderValue) -> HeaderMap {
+    let mut map = match TYPED.with_borrow_mut(Vec::pop) {
+        Some(map) => map,
+        None => return with_inserted(content_type),
+    };
+    if let Some(value) = map.values_mut().next() {
+        *value = content_type;
+    }
+    map
+}
+
+#[inline(never)]
+fn with_inserted(content_type: HeaderValue) -> HeaderMap {
+    let mut map = EMPTY.with_borrow_mut(Vec::pop).unwrap_or_default();
+    map.insert(CONTENT_TYPE, content_type);
+    map
 }
 
 /// Lets others use the memory of a map whose fields nobody needs, and leaves it empty.
 pub(crate) fn recycle(map: &mut HeaderMap) {
-    map.clear();
-    if (1..=FIELDS_KEPT).contains(&map.capacity()) {
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARES {
-                spare.push(mem::take(map));
-            }
-        });
+    if !(1..=FIELDS_KEPT).contains(&map.capacity()) {
+        return map.clear();
     }
+    let is_typed = map.len() == 1 && map.keys().next() == Some(&CONTENT_TYPE);
+    let spare = match map.values_mut().next() {
+        Some(value) if is_typed => {
+            *value = HeaderValue::from_static("");
+            &TYPED
+        }
+        _ => {
+            map.clear();
+            &EMPTY
+        }
+    };
+    spare.with_borrow_mut(|spare| {
+        let map = mem::take(map);
+        if spare.len() < SPARES {
+            spare.push(map);
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
-    #[test]
-    fn a_small_map_is_used_again_without_its_fields() {
-        let mut map = HeaderMap::with_capacity(4);
-        map.insert("a", HeaderValue::from_static("b"));
+    const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
+
+    /// The number of fields of a map, and the number that it has room for.
+    fn recycled(mut map: HeaderMap) -> usize {
         let capacity = map.capacity();
         recycle(&mut map);
-        assert_eq!(map.capacity(), 0);
-        recycle(&mut HeaderMap::with_capacity(100));
-        let mut in_use = HeaderMap::with_capacity(8);
-        in_use.insert("c", HeaderValue::from_static("d"));
-        equip(&mut in_use);
-        assert_eq!(in_use.len(), 1);
-        equip(&mut map);
-        assert_eq!((map.len(), map.capacity()), (0, capacity));
-        let mut other = HeaderMap::new();
-        equip(&mut other);
-        assert_eq!(other.capacity(), 0);
+        assert_eq!((map.len(), map.capacity()), (0, 0));
+        capacity
+    }
+
+    #[test]
+    fn a_map_of_a_type_is_used_again_with_another_type() {
+        let mut map = with_content_type(HeaderValue::from_static("text/html"));
+        map.reserve(20);
+        let capacity = recycled(map);
+        let map = with_content_type(TEXT);
+        assert_eq!((map.len(), map.capacity()), (1, capacity));
+        assert_eq!(map[CONTENT_TYPE], TEXT);
+        assert!(with_content_type(TEXT).capacity() < capacity, "it is used once");
+    }
+
+    #[test]
+    fn a_map_of_other_fields_is_used_again_without_them() {
+        for fields in [&["a"][..], &["content-type", "a"], &["content-type", "content-type"]] {
+            let mut map = HeaderMap::with_capacity(20);
+            for field in fields {
+                map.append(*field, HeaderValue::from_static("b"));
+            }
+            let capacity = recycled(map);
+            let map = with_content_type(TEXT);
+            assert_eq!((map.len(), map.capacity()), (1, capacity));
+            assert_eq!(map[CONTENT_TYPE], TEXT);
+        }
+    }
+
+    #[test]
+    fn a_large_map_is_not_kept() {
+        let mut map = HeaderMap::with_capacity(100);
+        map.append(CONTENT_TYPE, TEXT);
+        recycle(&mut map);
+        assert!(map.is_empty() && with_content_type(TEXT).capacity() < 100);
     }
 }

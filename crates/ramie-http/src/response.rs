@@ -1,11 +1,11 @@
 //! Responses, and what can become one.
 
-use std::{borrow::Cow, convert::Infallible};
+use std::{borrow::Cow, convert::Infallible, mem};
 
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{ALLOW, CONTENT_TYPE, LOCATION},
+    header::{ALLOW, LOCATION},
 };
 
 use crate::{body::Body, header_maps, refusal::Refusal};
@@ -44,10 +44,12 @@ pub trait IntoResponse {
     fn into_response(self) -> Response;
 }
 
-fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
+/// A response of this type.
+pub(crate) fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
     let mut response = Response::new(body.into());
-    header_maps::equip(response.headers_mut());
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    let none = mem::replace(response.headers_mut(), header_maps::with_content_type(content_type));
+    // It has no memory, and its destructor would cost more than all else here.
+    mem::forget(none);
     response
 }
 

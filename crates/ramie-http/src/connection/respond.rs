@@ -10,7 +10,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 
 use super::Output;
 use crate::{
@@ -80,13 +80,6 @@ fn append_head(
 ) -> (ResponseFraming, bool) {
     let (status, headers) = (response.status(), response.headers());
     let framing = framing(status, response.body().length(), asked.is_http_1_0);
-    let stays = asked.stays && framing != ResponseFraming::UntilClose && !says_close(headers);
-    let after = match (stays, asked.is_http_1_0) {
-        _ if status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
-        (true, false) => Afterwards::Stay,
-        (true, true) => Afterwards::StayOfHttp10,
-        (false, _) => Afterwards::Close,
-    };
     let may_state = match framing {
         ResponseFraming::None => status == StatusCode::NOT_MODIFIED,
         // The handler of a HEAD may state a length without making a body.
@@ -97,7 +90,16 @@ fn append_head(
         true => ResponseFraming::Stated,
         false => framing,
     };
-    response_head::append(output.buffer(), status, headers, head_framing, after);
+    let out = output.buffer();
+    let seen = response_head::append_start(out, status, headers, head_framing);
+    let stays = asked.stays && framing != ResponseFraming::UntilClose && !seen.says_close;
+    let after = match (stays, asked.is_http_1_0) {
+        _ if status == StatusCode::SWITCHING_PROTOCOLS => Afterwards::Upgrade,
+        (true, false) => Afterwards::Stay,
+        (true, true) => Afterwards::StayOfHttp10,
+        (false, _) => Afterwards::Close,
+    };
+    response_head::append_end(out, head_framing, after, seen);
     (framing, stays)
 }
 
@@ -118,17 +120,6 @@ fn framing(status: StatusCode, length: Option<u64>, is_http_1_0: bool) -> Respon
         None if is_http_1_0 => ResponseFraming::UntilClose,
         None => ResponseFraming::Chunked,
     }
-}
-
-fn says_close(headers: &HeaderMap) -> bool {
-    // Most responses have a few fields, which are looked at sooner than one is looked up.
-    headers.iter().any(|(name, value)| *name == header::CONNECTION && has_close(value.as_bytes()))
-}
-
-#[cold]
-fn has_close(options: &[u8]) -> bool {
-    let mut options = options.split(|byte| *byte == b',');
-    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Sends a body that the program makes while it is sent.

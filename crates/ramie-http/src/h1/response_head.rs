@@ -1,6 +1,6 @@
 //! The head of a response, as bytes.
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::date;
 
@@ -32,13 +32,39 @@ pub(crate) enum Afterwards {
     Upgrade,
 }
 
-/// Fields that the connection writes itself, so those of a handler are left out.
-fn is_own(name: &HeaderName, framing: ResponseFraming) -> bool {
-    match *name {
-        header::CONNECTION | header::TRANSFER_ENCODING => true,
-        header::CONTENT_LENGTH => framing != ResponseFraming::Stated,
-        _ => name.as_str() == "keep-alive",
+/// What the fields of a handler say about the connection and the head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HandlersFields {
+    /// The connection is to be closed behind the response.
+    pub(crate) says_close: bool,
+    has_date: bool,
+    has_upgrade: bool,
+}
+
+impl HandlersFields {
+    /// Looks at a field. Returns whether it is left out, because the connection writes it itself.
+    /// Names of a few lengths are compared.
+    fn is_left_out(&mut self, name: &str, value: &[u8], framing: ResponseFraming) -> bool {
+        match name.len() {
+            4 => self.has_date |= name == "date",
+            7 => self.has_upgrade |= name == "upgrade",
+            10 if name == "connection" => {
+                self.says_close |= has_close(value);
+                return true;
+            }
+            10 => return name == "keep-alive",
+            14 => return name == "content-length" && framing != ResponseFraming::Stated,
+            17 => return name == "transfer-encoding",
+            _ => {}
+        }
+        false
     }
+}
+
+#[cold]
+fn has_close(options: &[u8]) -> bool {
+    let mut options = options.split(|byte| *byte == b',');
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Whether the handler states a length, once and well-formed.
@@ -49,27 +75,34 @@ pub(crate) fn states_length(headers: &HeaderMap) -> bool {
     lengths.next().is_some_and(is_number) && lengths.next().is_none()
 }
 
-/// Appends a head.
-pub(crate) fn append(
+/// Appends the status and the fields of a handler.
+pub(crate) fn append_start(
     out: &mut Vec<u8>,
     status: StatusCode,
     headers: &HeaderMap,
     framing: ResponseFraming,
-    after: Afterwards,
-) {
+) -> HandlersFields {
     append_status(out, status);
-    let (mut has_date, mut has_upgrade) = (false, false);
+    let mut seen = HandlersFields::default();
     for (name, value) in headers {
-        if is_own(name, framing) {
-            continue;
+        let (name, value) = (name.as_str(), value.as_bytes());
+        if !seen.is_left_out(name, value, framing) {
+            append_field(out, name.as_bytes(), value);
         }
-        has_upgrade |= name == header::UPGRADE;
-        has_date |= name == header::DATE;
-        append_field(out, name.as_str().as_bytes(), value.as_bytes());
     }
-    if !has_date && !status.is_informational() {
+    if !seen.has_date && !status.is_informational() {
         date::append_field_of_now(out);
     }
+    seen
+}
+
+/// Appends the fields of the connection, and the end of the head.
+pub(crate) fn append_end(
+    out: &mut Vec<u8>,
+    framing: ResponseFraming,
+    after: Afterwards,
+    seen: HandlersFields,
+) {
     match framing {
         ResponseFraming::Length(length) => {
             out.extend_from_slice(b"content-length: ");
@@ -80,7 +113,7 @@ pub(crate) fn append(
         ResponseFraming::None | ResponseFraming::Stated | ResponseFraming::UntilClose => {}
     }
     // An Upgrade, as in 426, must be an option of the connection, too (RFC 9110, section 7.8).
-    out.extend_from_slice(match (after, has_upgrade) {
+    out.extend_from_slice(match (after, seen.has_upgrade) {
         (Afterwards::Stay, false) => b"\r\n",
         (Afterwards::Stay, true) | (Afterwards::Upgrade, _) => b"connection: upgrade\r\n\r\n",
         (Afterwards::StayOfHttp10, false) => b"connection: keep-alive\r\n\r\n",
@@ -142,7 +175,8 @@ mod tests {
         }
         let mut out = Vec::new();
         let status = StatusCode::from_u16(status).unwrap();
-        append(&mut out, status, &headers, framing, Afterwards::Stay);
+        let seen = append_start(&mut out, status, &headers, framing);
+        append_end(&mut out, framing, Afterwards::Stay, seen);
         String::from_utf8(out).unwrap()
     }
 

@@ -2,14 +2,14 @@
 
 mod nesting;
 
-use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::error::Category;
 
 use super::{FromRequest, Rejection, content_type};
 use crate::{
     request::Request,
-    response::{IntoResponse, Response},
+    response::{self, IntoResponse, Response},
 };
 
 /// A value as JSON: the body of a request, or of a response.
@@ -111,12 +111,7 @@ fn of_shape<T: DeserializeOwned>(body: &[u8], error: serde_json::Error) -> Rejec
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(json) => {
-                let mut response = Response::new(json.into());
-                let json = HeaderValue::from_static("application/json");
-                response.headers_mut().insert(CONTENT_TYPE, json);
-                response
-            }
+            Ok(json) => response::with_type(json, HeaderValue::from_static("application/json")),
             Err(error) => {
                 log::error!("a response cannot be serialized as JSON: {error}");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
