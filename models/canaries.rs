@@ -294,6 +294,14 @@ pub const CANARIES: &[Canary] = &[
         verdict: "a cancel ended a shielded wait",
     },
     Canary {
+        name: "waiter_joins_no_scope",
+        file: "core/wait/park.rs",
+        from: "cancel::join_scopes();",
+        to: "",
+        model: "models::cancel::a_wait_that_begins_is_cancelled",
+        verdict: DEADLOCK,
+    },
+    Canary {
         name: "waiter_does_not_look_again",
         file: "core/wait/park.rs",
         from: "cancel::ambient().is_cancelled && \
@@ -319,6 +327,7 @@ pub const CANARIES: &[Canary] = &[
         to: "let prepared =\n        \
                  Prepared::begun(worker, stack, record, stack.header().begin_wait());\n    \
              if record.is_in_scope.get() {\n        \
+                 cancel::join_scopes();\n        \
                  stack.header().allow_cancel();\n        \
                  cancel::fence_after_begin();\n        \
                  if cancel::ambient().is_cancelled {\n            \

@@ -13,39 +13,46 @@ use std::{
 
 use ramie_coro::context;
 
-use super::{Cancelled, node::Node, notices::note_notice};
+use super::{
+    Cancelled,
+    node::{Membership, Node},
+    notices::note_notice,
+};
 use crate::core::time::Deadline;
 
 static KEY: context::Key = context::Key::new();
 
-enum Kind {
+enum Kind<'a> {
     Deadline(Deadline),
-    Node(Arc<Node>),
+    Node(&'a Arc<Node>),
     /// Hides the frames outside; has a limit of its own.
     Shield(Deadline),
     /// The frame that a strand of a `fiber::scope` inherits from the opener of the scope.
-    Inherited(InheritedLimits),
+    Inherited(&'a InheritedLimits),
 }
 
 /// One limit, scope or shield.
-pub(super) struct Frame {
-    kind: Kind,
+pub(super) struct Frame<'a> {
+    kind: Kind<'a>,
+    /// That of the strand in the scope, if the frame has one.
+    membership: Membership,
     /// The number of calls that have returned early without an error because of this frame.
     ignored: Cell<u32>,
     /// Identifies this frame; assigned when first asked for.
     serial: Cell<Option<NonZeroU64>>,
 }
 
-impl Frame {
-    fn new(kind: Kind) -> Self {
-        Frame { kind, ignored: Cell::new(0), serial: Cell::new(None) }
+impl<'a> Frame<'a> {
+    fn new(kind: Kind<'a>) -> Self {
+        let membership = Membership::new();
+        Frame { kind, membership, ignored: Cell::new(0), serial: Cell::new(None) }
     }
 
     pub(super) fn deadline(deadline: Deadline) -> Self {
         Frame::new(Kind::Deadline(deadline))
     }
 
-    pub(super) fn node(node: Arc<Node>) -> Self {
+    pub(super) fn node(node: &'a Arc<Node>) -> Self {
         Frame::new(Kind::Node(node))
     }
 
@@ -55,6 +62,15 @@ impl Frame {
 
     #[inline]
     pub(super) fn enter<T>(self, f: impl FnOnce() -> T) -> T {
+        struct Leave<'a>(&'a Frame<'a>);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                if let Some(node) = self.0.scope() {
+                    self.0.membership.leave(node);
+                }
+            }
+        }
+        let _leave = Leave(&self);
         context::with(&KEY, &self, f)
     }
 
@@ -93,21 +109,21 @@ impl Frame {
 
 /// Shows the frames in reach to `f`, the innermost first, until it returns false. `f` must not
 /// suspend.
-fn visit(f: impl FnMut(&Frame) -> bool) {
+fn visit(f: impl FnMut(&Frame<'_>) -> bool) {
     // SAFETY: the callers in this file pass closures that compute and never suspend.
     unsafe { context::visit(shown_to(f)) };
 }
 
 /// The function that shows those values of a context that are frames to `f`.
 fn shown_to(
-    mut f: impl FnMut(&Frame) -> bool,
+    mut f: impl FnMut(&Frame<'_>) -> bool,
 ) -> impl FnMut(&'static context::Key, *const ()) -> bool {
     move |key, value| {
         if !std::ptr::eq(key, &KEY) {
             return true;
         }
         // SAFETY: the value under this key is a frame, by `Frame::enter`, which keeps it alive.
-        let frame = unsafe { &*value.cast::<Frame>() };
+        let frame = unsafe { &*value.cast::<Frame<'_>>() };
         f(frame) && !matches!(frame.kind, Kind::Shield(_))
     }
 }
@@ -150,7 +166,7 @@ pub(crate) struct Around {
 /// The strand belongs to this thread: it is suspended, or runs this call.
 pub(crate) unsafe fn around(strand: &context::Strand) -> Around {
     let mut around = Around { deadline: Deadline::NEVER, scope: None, cause: None };
-    let add = |frame: &Frame| {
+    let add = |frame: &Frame<'_>| {
         around.deadline = around.deadline.min(frame.limit());
         around.scope = around.scope.or(frame.scope().map(|node| Arc::as_ptr(node).addr()));
         if around.cause.is_none() {
@@ -226,11 +242,19 @@ fn snapshot_of_frames() -> Option<InheritedLimits> {
 /// Runs a strand of a scope inside the limits and scopes that it inherits.
 #[cold]
 pub(crate) fn inherit<T>(inherited: &InheritedLimits, f: impl FnOnce() -> T) -> T {
-    let frame = Frame::new(Kind::Inherited(inherited.clone()));
-    match &inherited.node {
-        Some(node) => Node::join(node, || frame.enter(f)),
-        None => frame.enter(f),
-    }
+    Frame::new(Kind::Inherited(inherited)).enter(f)
+}
+
+/// Makes the current strand a member of the scopes in reach, so that a cancellation ends its wait.
+pub(crate) fn join_scopes() {
+    visit(|frame| {
+        if let Some(node) = frame.scope() {
+            // SAFETY: a frame in the context lies in its `enter`, with the node that it has; it
+            // leaves that node at the end of `enter`.
+            unsafe { frame.membership.join(node) };
+        }
+        true
+    });
 }
 
 /// The number of calls that may return early after a mere yield.

@@ -31,7 +31,7 @@ use super::{frame::Frame, node::Node};
 /// ```
 pub fn scope<T>(f: impl FnOnce(&CancelScope) -> T) -> T {
     let scope = CancelScope { node: Arc::new(Node::new()) };
-    Node::enter(&scope.node, || Frame::node(Arc::clone(&scope.node)).enter(|| f(&scope)))
+    Node::enter(&scope.node, || Frame::node(&scope.node).enter(|| f(&scope)))
 }
 
 /// The scope that [`scope`] runs its closure in.
@@ -132,7 +132,7 @@ impl CancelHandle {
     /// ```
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         match Node::around() {
-            None => Node::join(&self.node, || Frame::node(Arc::clone(&self.node)).enter(f)),
+            None => Frame::node(&self.node).enter(f),
             // A scope of its own inside of both, because a cancellation of the scope around this
             // call must not reach what others run in the scope of the handle.
             Some(_) => scope(|inner| Node::under(&self.node, &inner.node, f)),

@@ -44,10 +44,12 @@
 // | open | the first `cancel`, of its own or of a node above |
 // | cancelled | - |
 //
-// `cancel` marks the node, then ends the waits of its members. A waiter begins its wait, then
-// looks at the marks. *The race to fear* is a wait that begins while `cancel` goes through the
-// members: either the one sees the mark, or the other sees the wait, because both put a full
-// fence between their store and their load.
+// A strand becomes a member of a scope when it first waits in it, and stays one until it leaves the
+// scope. `cancel` marks the node, then ends the waits of its members. A waiter joins, begins its
+// wait, then looks at the marks. *The race to fear* is a wait that begins while `cancel` goes
+// through the members. If the strand was a member before, either the one sees the mark, or the other
+// sees the wait, because both put a full fence between their store and their load. If it joins too
+// late to be seen, it sees the mark, because both hold the lock of the members, `cancel` first.
 
 mod error;
 mod frame;
@@ -68,7 +70,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::{STRAND_CANCELLED, errors_with_cancelled},
-    frame::{InheritedLimits, ambient, around, back_off, cause, inherit, snapshot},
+    frame::{InheritedLimits, ambient, around, back_off, cause, inherit, join_scopes, snapshot},
     node::fence_after_begin,
     notices::note_notice,
     partial::after,

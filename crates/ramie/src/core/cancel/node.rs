@@ -3,7 +3,7 @@
 
 use std::{
     borrow::Cow,
-    cell::Cell,
+    cell::{Cell, OnceCell},
     ptr,
     sync::{Arc, OnceLock},
 };
@@ -47,8 +47,55 @@ struct ScopeMember {
     previous: Cell<*const ScopeMember>,
 }
 
-/// INVARIANT: links members that are alive, because `Node::with_member` takes a member off before
-/// its frame is left.
+impl ScopeMember {
+    fn new(target: Target) -> Self {
+        ScopeMember {
+            target,
+            is_notified: Cell::new(false),
+            next: Cell::new(ptr::null()),
+            previous: Cell::new(ptr::null()),
+        }
+    }
+}
+
+/// The place of a strand among the members of a scope that it has entered. The strand joins when it
+/// first waits in the scope, because most calls in a scope never wait, and a cancellation has
+/// nothing to end before.
+pub(super) struct Membership {
+    /// The entry, once the strand is a member.
+    member: OnceCell<ScopeMember>,
+}
+
+impl Membership {
+    pub(super) const fn new() -> Self {
+        Membership { member: OnceCell::new() }
+    }
+
+    /// Makes the current strand a member.
+    ///
+    /// # Safety
+    /// Each call names the same node, and this stays where it is until it has
+    /// [left](Self::leave) that node.
+    pub(super) unsafe fn join(&self, node: &Node) {
+        if self.member.get().is_some() {
+            return;
+        }
+        let strand = worker::current().current_header().id();
+        let member = self.member.get_or_init(|| ScopeMember::new(Target::Strand(strand)));
+        // SAFETY: the caller's promise; the member has just been made.
+        unsafe { node.add(member) };
+    }
+
+    /// Ends the membership, if there is one, for good.
+    pub(super) fn leave(&self, node: &Node) {
+        if let Some(member) = self.member.get() {
+            node.remove(member);
+        }
+    }
+}
+
+/// INVARIANT: links members that are alive, because `Node::with_member` and `Membership::leave` take
+/// a member off before its frame is left.
 struct List {
     first: *const ScopeMember,
     last: *const ScopeMember,
@@ -134,13 +181,11 @@ impl Node {
         Some(Cancelled::requested(reason.clone()))
     }
 
-    /// Runs `f` as the strand that opened this scope. The strand is notified when this scope or a
-    /// scope around it is cancelled.
+    /// Runs `f` while this scope is cancelled with the scope around the current strand.
     pub(super) fn enter<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
-        let run = || Node::join(this, f);
         match Node::around() {
-            None => run(),
-            Some(outer) => Node::under(&outer, this, run),
+            None => f(),
+            Some(outer) => Node::under(&outer, this, f),
         }
     }
 
@@ -160,33 +205,33 @@ impl Node {
         })
     }
 
-    /// Runs `f` with the current strand among the members.
-    pub(super) fn join<T>(this: &Arc<Node>, f: impl FnOnce() -> T) -> T {
-        let strand = worker::current().current_header().id();
-        this.with_member(Target::Strand(strand), f)
-    }
-
     fn with_member<T>(&self, target: Target, f: impl FnOnce() -> T) -> T {
         struct Leave<'a>(&'a Node, &'a ScopeMember);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                let mut members = self.0.members.lock();
-                match self.1.is_notified.get() {
-                    true => members.notified.remove(self.1),
-                    false => members.waiting.remove(self.1),
-                }
+                self.0.remove(self.1);
             }
         }
-        let member = ScopeMember {
-            target,
-            is_notified: Cell::new(false),
-            next: Cell::new(ptr::null()),
-            previous: Cell::new(ptr::null()),
-        };
+        let member = ScopeMember::new(target);
         // SAFETY: the member lies in this frame, which is left only through `Leave`.
-        unsafe { self.members.lock().waiting.push(&member) };
+        unsafe { self.add(&member) };
         let _leave = Leave(self, &member);
         f()
+    }
+
+    /// # Safety
+    /// The member stays where it is until it was removed, and is in no list.
+    unsafe fn add(&self, member: &ScopeMember) {
+        // SAFETY: the caller's promise.
+        unsafe { self.members.lock().waiting.push(member) };
+    }
+
+    fn remove(&self, member: &ScopeMember) {
+        let mut members = self.members.lock();
+        match member.is_notified.get() {
+            true => members.notified.remove(member),
+            false => members.waiting.remove(member),
+        }
     }
 
     /// Marks the node; returns whether it was not marked yet.

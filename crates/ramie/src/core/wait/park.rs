@@ -148,6 +148,7 @@ impl<'a> Prepared<'a> {
     #[cold]
     #[inline(never)]
     fn claim_if_cancelled(&self) -> bool {
+        cancel::join_scopes();
         self.stack.header().allow_cancel();
         cancel::fence_after_begin();
         cancel::ambient().is_cancelled && self.stack.header().claim(self.wait, Wake::Cancelled)
