@@ -81,6 +81,7 @@ mod io;
 mod limits;
 pub mod middleware;
 mod network;
+mod params;
 mod parts_box;
 mod proxy_fields;
 mod refusal;

@@ -86,7 +86,7 @@ mod tests {
             let mut parts = PartsBox::take();
             parts.receive(|head| head::parse(text.as_bytes(), &Limits::DEFAULT, head)).unwrap();
             parts.set_peer(Some("127.0.0.1:1".parse().unwrap()));
-            parts.set_params(vec![("a".into(), "b".to_owned())]);
+            assert!(parts.path_and_params().1.push("a", "b"));
             parts.set_route("/{a}".into());
             parts.extensions_mut().insert(7_u8);
             parts.headers_mut().remove("x");

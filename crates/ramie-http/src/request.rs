@@ -8,7 +8,7 @@ use std::{
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use crate::{body::Body, h1::head::Head, parts_box::PartsBox};
+use crate::{body::Body, h1::head::Head, params::RouteParams, parts_box::PartsBox};
 
 /// A request: its head, and its body, which is read as it arrives.
 ///
@@ -48,8 +48,7 @@ pub struct Parts {
     are_headers_own: bool,
     extensions: Extensions,
     peer: Option<SocketAddr>,
-    /// The parameters of the route, decoded.
-    params: Vec<(Arc<str>, String)>,
+    params: RouteParams,
     /// The path of the route.
     route: Option<Arc<str>>,
 }
@@ -66,7 +65,7 @@ impl Parts {
             are_headers_own: false,
             extensions: Extensions::new(),
             peer: None,
-            params: Vec::new(),
+            params: RouteParams::default(),
             route: None,
         }
     }
@@ -114,7 +113,7 @@ impl Parts {
         *are_headers_own = false;
         *extensions = Extensions::new();
         *peer = None;
-        params.clear();
+        params.forget();
         *route = None;
     }
 
@@ -135,7 +134,7 @@ impl Parts {
 
     /// The path of the target, with its escapes; `/` if it is empty.
     pub fn path(&self) -> &str {
-        self.uri.get().map_or_else(|| self.head.path(), |uri| uri.path())
+        path_of(&self.uri, &self.head)
     }
 
     /// The query of the target, with its escapes: all behind the `?`.
@@ -187,13 +186,12 @@ impl Parts {
 
     /// The decoded value of a parameter of the route, such as `id` of `/users/{id}`.
     pub fn param(&self, name: &str) -> Option<&str> {
-        let is_named = |(own, _): &&(Arc<str>, String)| &**own == name;
-        self.params.iter().find(is_named).map(|(_, value)| value.as_str())
+        self.params().find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
     /// All parameters of the route, decoded, in the order of the route.
     pub fn params(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.params.iter().map(|(name, value)| (&**name, value.as_str()))
+        self.params.iter()
     }
 
     /// The path of the route that matches the request, such as `/users/{id}`; none before the
@@ -210,9 +208,22 @@ impl Parts {
         self.peer = peer;
     }
 
-    pub(crate) fn set_params(&mut self, params: Vec<(Arc<str>, String)>) {
-        self.params = params;
+    /// The path, and the parameters that the router finds in it.
+    pub(crate) fn path_and_params(&mut self) -> (&str, &mut RouteParams) {
+        (path_of(&self.uri, &self.head), &mut self.params)
     }
+
+    /// The host and the port of the target, if that is a whole URI.
+    pub(crate) fn authority_of_target(&self) -> Option<&str> {
+        match self.uri.get() {
+            None => self.head.authority(),
+            Some(uri) => uri.authority().map(|authority| authority.as_str()),
+        }
+    }
+}
+
+fn path_of<'a>(uri: &'a OnceLock<Box<Uri>>, head: &'a Head) -> &'a str {
+    uri.get().map_or_else(|| head.path(), |uri| uri.path())
 }
 
 impl Request {

@@ -135,8 +135,8 @@ impl<S> FromParts<S> for Host {
     type Rejection = Rejection;
 
     fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
-        let of_target = parts.uri().authority().map(|authority| authority.as_str());
-        let host = of_target.or_else(|| parts.header_str("host")).filter(|host| !host.is_empty());
+        let host = parts.authority_of_target().or_else(|| parts.header_str("host"));
+        let host = host.filter(|host| !host.is_empty());
         host.map(|host| Host(host.to_owned())).ok_or_else(|| {
             Rejection::new(StatusCode::BAD_REQUEST, "the request does not name a host")
         })

@@ -395,6 +395,13 @@ impl Head {
         self.target.has_query.then(|| self.text((query, end)))
     }
 
+    /// The host and the port of an absolute target.
+    pub(crate) fn authority(&self) -> Option<&str> {
+        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
+        let authority = self.target.authority(&self.bytes[start..end])?;
+        str::from_utf8(authority).ok()
+    }
+
     /// The target.
     pub(crate) fn to_uri(&self) -> Uri {
         let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));

@@ -21,8 +21,10 @@ impl Target {
 
     /// The host and the port of an absolute target.
     pub(crate) fn authority(self, target: &[u8]) -> Option<&[u8]> {
-        let start = scheme_length(target).filter(|_| self.form == TargetForm::Absolute)?;
-        target.get(start..usize::from(self.path.0))
+        match self.form {
+            TargetForm::Absolute => target.get(scheme_length(target)?..usize::from(self.path.0)),
+            TargetForm::Origin | TargetForm::Asterisk => None,
+        }
     }
 
     /// Whether the scheme is `https`.

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 
 /// A buffer keeps its memory up to this size.
 const KEPT: usize = 64 << 10;
-/// How many buffers a thread keeps.
-const SPARES: usize = 16;
+/// How many buffers a thread keeps. About as many responses are on their way to the kernel at once
+/// if some hundred clients send requests all the time.
+const SPARES: usize = 64;
 
 thread_local! {
     /// Nothing suspends while it is borrowed.

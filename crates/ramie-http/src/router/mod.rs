@@ -5,7 +5,6 @@ mod methods;
 use std::{fmt, sync::Arc};
 
 use http::{Method, StatusCode};
-use percent_encoding::percent_decode_str;
 
 use self::methods::BoxedHandler;
 pub use self::methods::{MethodRouter, any, delete, get, head, options, patch, post, put};
@@ -235,16 +234,20 @@ impl Router {
     /// much of its stack as its handlers have used.
     #[inline(never)]
     fn find(&self, request: &mut Request) -> Routed<'_> {
-        let Ok(found) = self.table.at(request.path()) else { return Routed::Nothing };
-        let (path, methods) = &self.paths[*found.value];
+        let (path, params) = request.path_and_params();
+        let Ok(found) = self.table.at(path) else { return Routed::Nothing };
+        let (route, methods) = &self.paths[*found.value];
         if !found.params.is_empty() {
-            let Some(params) = decoded(&found.params) else { return Routed::NotUtf8 };
-            request.set_params(params);
+            // A handler of another router may have handed the request on.
+            params.forget();
+            if !found.params.iter().all(|(name, value)| params.push(name, value)) {
+                return Routed::NotUtf8;
+            }
         }
-        request.set_route(Arc::clone(path));
+        request.set_route(Arc::clone(route));
         #[cfg(feature = "tracing")]
         if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
-            watch(path);
+            watch(route);
         }
         Routed::Path(methods)
     }
@@ -255,16 +258,6 @@ enum Routed<'a> {
     Path(&'a MethodRouter),
     Nothing,
     NotUtf8,
-}
-
-/// The parameters with their names. None: one of them is not UTF-8.
-#[inline(never)]
-fn decoded(params: &matchit::Params<'_, '_>) -> Option<Vec<(Arc<str>, String)>> {
-    let decode = |(name, value): (&str, &str)| {
-        let value = percent_decode_str(value).decode_utf8().ok()?;
-        Some((Arc::from(name), value.into_owned()))
-    };
-    params.iter().map(decode).collect()
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Debug, net::IpAddr, num::NonZeroU8};
 
-use ramie_http::{Request, extract::Path};
+use ramie_http::{Request, Router, extract::Path, get};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{call, line, ok};
@@ -63,6 +63,17 @@ fn several_parameters_are_tuples_lists_structs_and_maps() {
         at::<Place>("/{city}/{colour}", "/x/green"),
         ok("Place { city: \"x\", zip: None, colour: Green }")
     );
+}
+
+#[test]
+fn a_request_that_is_handed_to_another_router_has_the_parameters_of_its_route() {
+    let of_both = [("/{b}/{c}", "[('b', \"1\"), ('c', \"2\")]"), ("/1/2", "[('a', \"1/2\")]")];
+    for (route, parameters) in of_both {
+        let show = |Path(all): Path<Vec<(char, String)>>| format!("{all:?}");
+        let inner = Router::new().route(route, get(show));
+        let outer = move |request: Request| inner.call(request);
+        assert_eq!(call("/{*a}", outer, Request::get("/1/2")), ok(parameters), "{route}");
+    }
 }
 
 #[test]
