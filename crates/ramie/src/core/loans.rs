@@ -41,8 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Loans {
     count: AtomicUsize,
-    /// Guards the sleep of those that wait for the end.
-    lock: Mutex<()>,
+    /// How many threads wait for the end.
+    waiting: Mutex<usize>,
     have_ended: Condvar,
 }
 
@@ -88,15 +88,17 @@ impl Drop for Loan {
     fn drop(&mut self) {
         // Release: pairs with `have_all_ended`, so that all uses come before the destructors.
         if self.0.count.fetch_sub(1, Ordering::Release) == 1 {
-            drop(self.0.lock());
-            self.0.have_ended.notify_all();
+            // Asked first, because a notification is a system call, which each job would make.
+            if *self.0.lock() > 0 {
+                self.0.have_ended.notify_all();
+            }
         }
     }
 }
 
 impl Loans {
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nobody uses what a fiber has lent. Once the fibers are abandoned, this stays so.
@@ -108,6 +110,7 @@ impl Loans {
     pub(crate) fn wait(&self) {
         let mut is_silent = true;
         let mut guard = self.lock();
+        *guard += 1;
         while !self.have_all_ended() {
             let (woken, waited) = match self.have_ended.wait_timeout(guard, PATIENCE) {
                 Ok(woken) => woken,
@@ -119,6 +122,7 @@ impl Loans {
                 self.tell();
             }
         }
+        *guard -= 1;
     }
 
     /// To stderr, because the program's logger may need thread-locals that are destroyed.
