@@ -16,7 +16,7 @@
 //! |---|---|
 //! | of a worker, and of a strand that is a thread | at the end of its closure; nobody joins it then |
 //! | that called `run`, drove a guest, or has run fibers outside of `run` | before its thread-locals are destroyed ([`outlive`]) |
-//! | that ends the process | never, because a job may wait for ever, and the process is to end. The docs of `ramie::fiber` state what a program may not do then |
+//! | that ends the process: the main thread, or one on which a strand calls `exit` | never, because a job may wait for ever, and the process is to end. The docs of `ramie::fiber` state what a program may not do then |
 //!
 //! *The race to fear*: a loan begins after the thread has looked for the last time. A loan begins
 //! before its fiber can be abandoned, or by a borrower that is part of a loan itself. So once the
@@ -32,7 +32,10 @@ use std::{
 use ramie_coro::thread_end;
 use ramie_driver::{logging, sys};
 
-use super::primitive::{AtomicUsize, Ordering};
+use super::{
+    primitive::{AtomicUsize, Ordering},
+    worker,
+};
 
 /// How long a thread waits before it says why it does not end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -106,8 +109,12 @@ impl Loans {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Blocks this thread, whose fibers are abandoned, until all loans have ended.
+    /// Blocks this thread, whose fibers are abandoned, until all loans have ended; not if it ends
+    /// the process.
     pub(crate) fn wait(&self) {
+        if self.have_all_ended() || ends_the_process() {
+            return;
+        }
         let mut is_silent = true;
         let mut guard = self.lock();
         *guard += 1;
@@ -141,12 +148,20 @@ impl Loans {
     }
 }
 
+/// Whether the end of this thread is that of the process, which waits for nobody: it is the main
+/// thread, or its destructors of thread-locals run while a strand does, which calls `exit`. Asked
+/// at each wait, because the child of a fork has only the thread that forked.
+pub(crate) fn ends_the_process() -> bool {
+    sys::is_main_thread() || worker::is_inside_run()
+}
+
 /// Makes the calling thread, whose fibers are abandoned, outlive their loans.
 pub(crate) fn outlive(loans: &Arc<Loans>) {
     if loans.have_all_ended() || sys::is_main_thread() {
         return;
     }
-    if thread_end::has_begun() {
+    // On a fiber, it is that of a `run` in a destructor: the wait is left to the thread itself.
+    if thread_end::has_begun() && !worker::is_inside_run() {
         return loans.wait();
     }
     let loans = Arc::clone(loans);

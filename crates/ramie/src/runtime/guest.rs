@@ -51,7 +51,7 @@ use super::{
 };
 use crate::{
     core::{
-        panic,
+        loans, panic,
         worker::{self, Installed, RuntimeEnded, RuntimeRef, TurnEnd, Until, Worker, Workers},
     },
     fiber::{Builder, JoinHandle},
@@ -221,13 +221,12 @@ fn take(place: &Rc<SharedGuest>) -> Option<Guest> {
 
 /// Ends the guests of a thread whose thread-locals are about to be destroyed.
 fn end_forgotten() {
-    if sys::is_main_thread() {
+    if loans::ends_the_process() {
         return;
     }
     while let Some(place) = GUESTS.with(|guests| guests.borrow_mut().pop()) {
-        // One that is in a turn runs the fiber that ends the process.
-        let guest = place.try_borrow_mut().ok().and_then(|mut guest| guest.take());
-        if let Some(guest) = guest {
+        // None is in a turn, because no fiber runs.
+        if let Some(guest) = place.take() {
             guest.end(Some(Duration::ZERO));
         }
     }

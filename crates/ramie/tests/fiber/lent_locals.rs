@@ -17,7 +17,7 @@ use ramie::{
 /// Reports when it is destroyed. A borrow of it proves nothing in itself, so that a test fails
 /// without undefined behaviour.
 #[derive(Default)]
-struct Value(RefCell<Option<Sender<()>>>);
+pub(crate) struct Value(RefCell<Option<Sender<()>>>);
 
 impl Drop for Value {
     fn drop(&mut self) {
@@ -32,19 +32,19 @@ thread_local! {
 }
 
 /// Where a user of the value tells that it has begun, and whether the value outlived it.
-struct Reports {
-    begun: Sender<()>,
-    outlived: Sender<bool>,
+pub(crate) struct Reports {
+    pub(crate) begun: Sender<()>,
+    pub(crate) outlived: Sender<bool>,
 }
 
-fn reports() -> (Reports, Receiver<()>, Receiver<bool>) {
+pub(crate) fn reports() -> (Reports, Receiver<()>, Receiver<bool>) {
     let (begun, has_begun) = mpsc::channel();
     let (outlived, has_outlived) = mpsc::channel();
     (Reports { begun, outlived }, has_begun, has_outlived)
 }
 
 /// Notes the destruction of this thread's value, and calls `f` inside `with`.
-fn lending(f: impl FnOnce(&Value, Receiver<()>)) {
+pub(crate) fn lending(f: impl FnOnce(&Value, Receiver<()>)) {
     let (dropped, is_dropped) = mpsc::channel();
     VALUE.with(|value| {
         *value.0.borrow_mut() = Some(dropped);
@@ -53,20 +53,20 @@ fn lending(f: impl FnOnce(&Value, Receiver<()>)) {
 }
 
 /// Uses the value for a while, in which its thread would have ended long ago.
-fn use_for_long(reports: &Reports, is_dropped: &Receiver<()>) {
+pub(crate) fn use_for_long(reports: &Reports, is_dropped: &Receiver<()>) {
     let _ = reports.begun.send(());
     let seen = is_dropped.recv_timeout(Duration::from_millis(150));
     let _ = reports.outlived.send(seen == Err(RecvTimeoutError::Timeout));
 }
 
 /// Lends the value of this thread to a job of the blocking pool.
-fn lend_to_a_job(reports: &Reports) {
+pub(crate) fn lend_to_a_job(reports: &Reports) {
     lending(|_value, is_dropped| {
         ramie::blocking(move || use_for_long(reports, &is_dropped));
     });
 }
 
-fn impatient(workers: usize) -> Runtime {
+pub(crate) fn impatient(workers: usize) -> Runtime {
     let builder = Runtime::builder().strands(Strands::Fibers).workers(workers);
     builder.grace(Duration::ZERO).build().unwrap()
 }

@@ -10,6 +10,7 @@ mod forgetting;
 mod future;
 mod future_of;
 mod hazards;
+mod lent_ends;
 mod lent_locals;
 mod outside;
 mod panics;
