@@ -66,9 +66,11 @@ where
         (outcome, abandoned)
     };
     worker.io.with_open_driver(ramie_driver::Driver::note_thread_goes_on);
-    loans::outlive(&worker.stacks.loans);
+    let loans = Arc::clone(&worker.stacks.loans);
     drop(worker);
-    report(config, &end(&threads, &abandoned));
+    let abandoned = end(&threads, &abandoned);
+    loans::outlive(&loans);
+    report(config, &abandoned);
     outcome.unwrap_or_else(|raised| raised.raise())
 }
 

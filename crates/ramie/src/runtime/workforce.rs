@@ -128,9 +128,11 @@ impl OtherWorkers {
         self.pool.close();
         drop(self.duty);
         self.threads.join(&self.pool.loans);
-        loans::outlive(&self.pool.loans);
         let abandoned = AbandonedFibers::of(&abandoned);
         workers.entrance.end(Arc::clone(&abandoned.lines));
+        // Last, because this blocks a thread that ends, and a job may wait for someone who waits for
+        // the end of the runtime.
+        loans::outlive(&self.pool.loans);
         abandoned
     }
 }

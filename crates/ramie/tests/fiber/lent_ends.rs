@@ -5,10 +5,11 @@ use std::{
     process,
     sync::mpsc::{self, Sender},
     thread,
+    time::Duration,
 };
 
 use crate::{
-    common::{assert_success, child, is_child},
+    common::{Limit, assert_success, child, is_child},
     lent_locals::impatient,
 };
 use ramie::fiber::{self, Place};
@@ -80,4 +81,28 @@ fn the_child_of_a_fork_ends_whatever_its_thread_has_lent() {
         return assert!(ends.join().unwrap() > 0);
     }
     assert_success(&child("the_child_of_a_fork_ends_whatever_its_thread_has_lent"));
+}
+
+/// The job ends when the shutdown has returned.
+#[test]
+fn the_end_of_a_forgotten_guest_does_not_wait_for_a_job() {
+    let _limit = Limit::of_this_test();
+    let (handles, handle) = mpsc::channel();
+    let (end, has_end) = mpsc::channel::<()>();
+    let ends = thread::spawn(move || {
+        let mut guest = impatient(1).start_guest().unwrap();
+        let (begun, has_begun) = mpsc::channel();
+        let job = move || {
+            begun.send(()).unwrap();
+            let _ = has_end.recv();
+        };
+        drop(guest.spawn_local(move || ramie::blocking(job)).unwrap());
+        guest.turn(Duration::ZERO);
+        has_begun.recv().unwrap();
+        handles.send(guest.handle()).unwrap();
+        std::mem::forget(guest);
+    });
+    assert_eq!(handle.recv().unwrap().shutdown(Duration::ZERO).count(), 1);
+    drop(end);
+    ends.join().unwrap();
 }
