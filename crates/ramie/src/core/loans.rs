@@ -11,6 +11,7 @@
 //! | a strand on another worker of the runtime | no thread of a worker ends while another worker runs fibers (`runtime/workforce.rs`) |
 //! | a job of the pool | the job is a [`Loan`] of the runtime, because it may be that of a strand on another worker |
 //! | a thread strand of a scope (outside `run`, or spawned by a job) | the strand is a loan of the worker whose fiber has opened the scope |
+//! | a fiber of a `run` that such a job or strand calls | that `run` returns when the fiber has ended; if it abandons the fiber instead, the process ends (`core/strand/scope_data.rs`) |
 //!
 //! | the thread | waits for the loans |
 //! |---|---|
@@ -24,6 +25,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    ptr,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -53,8 +55,9 @@ pub(crate) struct Loans {
 ///
 /// It does not keep the loans alive, so that opening a scope counts nothing. INVARIANT: whoever can
 /// reach the scope does: the worker of the opener, until it has abandoned its fibers; then the
-/// strands and jobs that may use what the opener has lent, because each is a loan, or a fiber of a
-/// worker that has the same loans.
+/// strands and jobs that may use what the opener has lent, because each is a loan, a fiber of a
+/// worker that has the same loans, or a fiber of a `run` inside of a loan, which returns when that
+/// fiber has ended. (If it is abandoned instead, the process ends: `core/strand/scope_data.rs`.)
 pub(crate) struct Lender(*const Loans);
 
 // SAFETY: a reference to a value that is `Sync`.
@@ -65,6 +68,11 @@ unsafe impl Sync for Lender {}
 impl Lender {
     pub(crate) fn of(loans: &Arc<Loans>) -> Lender {
         Lender(Arc::as_ptr(loans))
+    }
+
+    /// Whether the scope was opened by a fiber with these loans.
+    pub(crate) fn is_of(&self, loans: &Arc<Loans>) -> bool {
+        ptr::eq(self.0, Arc::as_ptr(loans))
     }
 
     pub(crate) fn lend(&self) -> Loan {

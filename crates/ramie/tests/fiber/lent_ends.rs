@@ -9,10 +9,13 @@ use std::{
 };
 
 use crate::{
-    common::{Limit, assert_success, child, is_child},
+    common::{Limit, assert_aborted, assert_success, child, is_child},
     lent_locals::impatient,
 };
-use ramie::fiber::{self, Place};
+use ramie::{
+    Runtime, Strands,
+    fiber::{self, JoinHandle, Place},
+};
 
 /// Begins a job that does not end before the sender is dropped, in a run that abandons its fiber.
 fn leave_a_job() -> Sender<()> {
@@ -105,4 +108,33 @@ fn the_end_of_a_forgotten_guest_does_not_wait_for_a_job() {
     assert_eq!(handle.recv().unwrap().shutdown(Duration::ZERO).count(), 1);
     drop(end);
     ends.join().unwrap();
+}
+
+/// The strand of the scope begins the run when the opener was abandoned, which does not notice that
+/// its other strand is lost.
+#[test]
+fn a_run_that_abandons_a_strand_of_an_abandoned_scope_aborts() {
+    if is_child() {
+        let ends = thread::spawn(move || {
+            let (openers, opener) = mpsc::channel::<JoinHandle<()>>();
+            let opens = fiber::spawn_local(move || {
+                fiber::scope(|s| {
+                    drop(s.spawn(move || {
+                        opener.recv().unwrap().join().unwrap_err();
+                        let builder = Runtime::builder().strands(Strands::Fibers);
+                        let runtime = builder.grace(Duration::ZERO).build().unwrap();
+                        runtime.run(|| {
+                            s.spawn(fiber::park);
+                            fiber::sleep(Duration::from_millis(1));
+                        });
+                    }));
+                });
+            });
+            fiber::yield_now();
+            openers.send(opens).unwrap();
+        });
+        return ends.join().unwrap();
+    }
+    let output = child("a_run_that_abandons_a_strand_of_an_abandoned_scope_aborts");
+    assert_aborted(&output, "opened outside of that run");
 }

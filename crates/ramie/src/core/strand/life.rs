@@ -238,7 +238,7 @@ pub(crate) unsafe fn end_abandoned(
     // SAFETY: the scope waits for its strands, and this strand never ends, so the scope's data
     // stays.
     if let Some(scope) = unsafe { scope.as_ref() } {
-        scope.child_lost();
+        scope.child_lost(&worker.stacks.loans);
     }
     worker.note_finished(true);
 }

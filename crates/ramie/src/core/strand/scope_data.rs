@@ -7,16 +7,21 @@
 //! may, because the parent leaves only when `done` is finished.
 //!
 //! An abandoned strand stays on the count, because it may have lent its borrows to others. Its
-//! parent is usually abandoned, too. If it is not (the scope was opened outside of `run`), the
-//! parent is notified and ends the process, because it could neither leave the scope nor continue.
+//! parent is usually abandoned, too. If the scope was opened outside of the strand's `run`, the
+//! process ends: the parent could neither leave the scope nor continue; and if the parent was
+//! abandoned in its turn, its thread would not wait for the borrowers of that `run`
+//! (`core/loans.rs`).
 
-use std::{panic::Location, sync::Mutex};
+use std::{
+    panic::Location,
+    sync::{Arc, Mutex},
+};
 
 use ramie_driver::sys::{HandedOut, Lent};
 
 use super::{FiberId, NoValue};
 use crate::core::{
-    loans::Lender,
+    loans::{Lender, Loans},
     local::Inherited,
     primitive::{AtomicBool, AtomicUsize, Ordering},
     wait::{
@@ -149,9 +154,12 @@ impl ScopeData {
         }
     }
 
-    /// Notifies the parent that a strand was abandoned. The parent has not left, because that
-    /// strand is still on the count.
-    pub(crate) fn child_lost(&self) {
+    /// Notifies the parent that a strand of a worker with these loans was abandoned. The parent has
+    /// not left, because that strand is still on the count.
+    pub(crate) fn child_lost(&self, loans: &Arc<Loans>) {
+        if !self.lender.is_of(loans) {
+            end_without_strand();
+        }
         // Relaxed: `finish` releases it.
         self.is_lost.store(true, Ordering::Relaxed);
         self.done.finish().wake();
@@ -185,12 +193,17 @@ impl ScopeData {
             // This strand's worker is about to abandon it, too.
             let _ = Completion::new().wait(record);
         }
-        ramie_driver::sys::fatal(
-            "a strand of a scope was abandoned at the end of its run, and the scope, which \
-             was opened outside of that run, would wait for it forever. Open the scope inside \
-             run, or join the strand before run ends. Aborting.",
-        )
+        end_without_strand()
     }
+}
+
+#[cold]
+fn end_without_strand() -> ! {
+    ramie_driver::sys::fatal(
+        "a strand of a scope was abandoned at the end of its run, and the scope, which was opened \
+         outside of that run, would wait for it forever. Open the scope inside run, or join the \
+         strand before run ends. Aborting.",
+    )
 }
 
 impl Drop for ScopeData {
