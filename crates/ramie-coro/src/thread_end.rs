@@ -18,7 +18,8 @@
 //! for each suspension would be exact, but would leak about 50 bytes each time, because a key
 //! cannot be freed. The remaining gap is an assumption about the program, stated in the docs of
 //! [`Coroutine`](crate::Coroutine) and of `ramie::fiber`. Rare calls can afford that leak:
-//! [`before_locals_end`].
+//! [`before_locals_end`]. So can the first 1,024 of those that lend thread-locals to other threads:
+//! [`note_lending`].
 
 #![allow(unsafe_code)]
 
@@ -33,6 +34,8 @@ type Hooks = [Option<fn()>; 2];
 thread_local! {
     // None of these has a destructor, so they are valid until the end of the thread.
     static STARTS: Cell<u64> = const { Cell::new(0) };
+    static LENDINGS: Cell<u64> = const { Cell::new(0) };
+    static NEXT_MARKED_LENDING: Cell<u64> = const { Cell::new(1) };
     static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
     static HOOKS: Cell<Hooks> = const { Cell::new([None; 2]) };
 }
@@ -46,10 +49,14 @@ struct EndMarker;
 
 impl Drop for EndMarker {
     fn drop(&mut self) {
-        HAS_BEGUN.set(true);
-        HOOKS.get().into_iter().flatten().for_each(|hook| hook());
+        call_hooks();
         let _ = KEPT.try_with(Kept::call_all);
     }
+}
+
+fn call_hooks() {
+    begin();
+    HOOKS.get().into_iter().flatten().for_each(|hook| hook());
 }
 
 /// A key is used at each of this many first starts, and then at each power of two.
@@ -97,6 +104,40 @@ fn index_of(number: u64) -> usize {
     index as usize
 }
 
+/// Each of this many first lendings is marked, and then whenever their number has grown by this
+/// share of itself.
+const FIRST_LENDINGS: u64 = 1024;
+const LENDINGS_BETWEEN: u64 = 64;
+
+/// Records that a body which may be left suspended when this thread ends is about to lend what it
+/// has, maybe thread-locals, to other threads. The hooks are called before a thread-local that has
+/// been used so far is destroyed, unless more than 1,024 lendings were recorded and it was first
+/// used after the last one with a mark. A mark leaks about 50 bytes until the end of the thread.
+#[inline]
+pub fn note_lending() {
+    let number = LENDINGS.get() + 1;
+    LENDINGS.set(number);
+    if number >= NEXT_MARKED_LENDING.get() {
+        mark_lending(number);
+    }
+}
+
+#[cold]
+fn mark_lending(number: u64) {
+    NEXT_MARKED_LENDING.set(next_marked(number));
+    if !crate::sys::at_thread_end(call_hooks_at_end, std::ptr::null_mut()) {
+        note_start();
+    }
+}
+
+fn next_marked(number: u64) -> u64 {
+    number + if number < FIRST_LENDINGS { 1 } else { number / LENDINGS_BETWEEN }
+}
+
+unsafe extern "C" fn call_hooks_at_end(_: *mut c_void) {
+    call_hooks();
+}
+
 /// Returns whether the destructors of this thread's thread-locals are known to run.
 #[must_use]
 pub fn has_begun() -> bool {
@@ -118,7 +159,7 @@ pub enum HookOf {
     Fibers,
 }
 
-/// Sets a hook that those destructors call, once for each of this module's keys.
+/// Sets a hook that those destructors call, once for each of this module's keys and marks.
 pub fn set_hook(owner: HookOf, hook: fn()) {
     let mut hooks = HOOKS.get();
     hooks[owner as usize] = Some(hook);
@@ -174,5 +215,12 @@ mod tests {
     fn each_key_is_used_once() {
         let numbers = (1..=FIRST_STARTS).chain((5..37).map(|power| 1 << power));
         assert!(numbers.map(index_of).eq(0..USES.len()));
+    }
+
+    #[test]
+    fn the_first_lendings_are_marked_and_then_few() {
+        let mut marked = std::iter::successors(Some(1), |number| Some(next_marked(*number)));
+        assert!(marked.by_ref().take(FIRST_LENDINGS as usize).eq(1..=FIRST_LENDINGS));
+        assert!(marked.take_while(|number| *number < 1 << 32).count() < 1000);
     }
 }

@@ -16,7 +16,8 @@
 //! | the thread | waits for the loans |
 //! |---|---|
 //! | of a worker, and of a strand that is a thread | at the end of its closure; nobody joins it then |
-//! | that called `run`, drove a guest, or has run fibers outside of `run` | before its thread-locals are destroyed ([`outlive`]) |
+//! | that called `run`, or has ended a guest | before its thread-locals are destroyed ([`outlive`]) |
+//! | that has forgotten a guest, or has run fibers outside of `run` | when it abandons them, before its thread-locals are destroyed ([`note_lending`](thread_end::note_lending) has the gap) |
 //! | that ends the process: the main thread, or one on which a strand calls `exit` | never, because a job may wait for ever, and the process is to end. The docs of `ramie::fiber` state what a program may not do then |
 //!
 //! *The race to fear*: a loan begins after the thread has looked for the last time. A loan begins

@@ -27,10 +27,20 @@
 //! A third form concerns what a fiber lends from inside `LocalKey::with`: to a job of
 //! [`blocking`](crate::blocking()), or to strands of a scope on other threads. A thread whose
 //! fibers were abandoned ends after these have ended, which it says on stderr when it has waited
-//! for a second. Only the end of the process waits for nobody: if the main thread returns from
-//! `main`, or a fiber calls [`std::process::exit`], the thread-locals of that thread are destroyed
-//! while other threads go on for a moment. So the assumption is that none of them uses such a value
-//! then.
+//! for a second. What is left is three assumptions about the program:
+//! - The end of the process waits for nobody. If the main thread returns from `main`, or a fiber
+//!   calls [`std::process::exit`], the thread-locals of that thread are destroyed while other
+//!   threads go on for a moment. So none of them uses such a value then. (If a thread outside of
+//!   all runtimes calls `exit`, that is like the end of the thread: it waits.)
+//! - Ramie does not know to whom other crates lend. So a fiber that has lent such a value by
+//!   [`std::thread::scope`], and waits inside of that scope, is not abandoned.
+//! - A thread that forgets a [`GuestRuntime`](crate::GuestRuntime), keeps one in a thread-local, or
+//!   runs fibers outside [`run`](crate::run), learns of its end from thread-locals of Ramie, as
+//!   above. It also uses one when a scope is opened or `blocking` is called: each of the first
+//!   1,024 times, then whenever their number has grown by a 64th. So, beyond 1,024, its fibers lend
+//!   no thread-local that was first used since the last such moment. A program cannot see when that
+//!   was, but can use the thread-local when the thread begins. (A C library without
+//!   `__cxa_thread_atexit_impl`, such as musl, has no more such moments than for coroutines.)
 
 mod builder;
 mod handle;

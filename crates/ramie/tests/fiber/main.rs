@@ -11,6 +11,7 @@ mod future;
 mod future_of;
 mod hazards;
 mod lent_ends;
+mod lent_late;
 mod lent_locals;
 mod outside;
 mod panics;

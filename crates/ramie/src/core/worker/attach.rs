@@ -31,39 +31,28 @@ use crate::core::{
 /// Abandons the thread's fibers and destroys its fiber-locals when the destructors of thread-locals
 /// run, so that the destructors of fiber-locals may use thread-locals. [`end`] frees the worker
 /// itself later.
-struct AbandonAtThreadEnd {
-    worker: Cell<*const Worker>,
-}
+struct AbandonAtThreadEnd;
 
 thread_local! {
-    static AT_THREAD_END: AbandonAtThreadEnd =
-        const { AbandonAtThreadEnd { worker: Cell::new(ptr::null()) } };
+    static AT_THREAD_END: AbandonAtThreadEnd = const { AbandonAtThreadEnd };
+    /// The worker of this thread. It has no destructor, because destructors may lend, too.
+    static ATTACHED: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
 impl Drop for AbandonAtThreadEnd {
-    #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: null, or set by `attach` on this thread: `end` comes after these destructors.
-        let Some(worker) = (unsafe { self.worker.get().as_ref() }) else { return };
-        abandon_fibers(worker);
+        abandon_fibers();
     }
 }
 
-/// Abandons the thread's fibers as early among the destructors of thread-locals as possible.
-fn abandon_fibers_early() {
-    // If `AT_THREAD_END` is destroyed, its destructor has abandoned the fibers.
-    let _ = AT_THREAD_END.try_with(|at_thread_end| {
-        // SAFETY: as in `drop`.
-        #[allow(unsafe_code)]
-        if let Some(worker) = unsafe { at_thread_end.worker.get().as_ref() } {
-            abandon_fibers(worker);
-        }
-    });
-}
-
-fn abandon_fibers(worker: &Worker) {
+/// Abandons the thread's fibers. Called as early among the destructors of thread-locals as
+/// possible, and again for fibers that a destructor has made.
+fn abandon_fibers() {
     // The fibers' closures and the locals may refer to values that are destroyed afterwards.
     thread_end::begin();
+    // SAFETY: null, or set by `attach` on this thread, and not freed: `end` resets it.
+    #[allow(unsafe_code)]
+    let Some(worker) = (unsafe { ATTACHED.get().as_ref() }) else { return };
     // If a fiber of this worker ends the process, the destructors run on that fiber, so it cannot
     // be abandoned.
     if !worker.running.is_fiber() {
@@ -82,6 +71,19 @@ pub(super) fn note_suspended_fibers(shared: &Shared) {
     }
 }
 
+impl Worker {
+    /// A strand of this thread is about to lend what it has, maybe thread-locals, to other threads.
+    /// If the thread ends, or forgets the runtime that its loop drives, it has to wait for them
+    /// before those thread-locals are destroyed. A thread that calls `run`, or belongs to a runtime,
+    /// waits when its fibers are abandoned.
+    #[inline]
+    pub(crate) fn note_lending(&self) {
+        if self.membership.is_none() || self.root.guest.is_driven() {
+            thread_end::note_lending();
+        }
+    }
+}
+
 /// Gives this thread a small worker, for as long as it runs, destructors of thread-locals included.
 #[cold]
 #[allow(unsafe_code)]
@@ -91,10 +93,11 @@ pub(super) fn attach() {
     let error = unsafe { libc::pthread_setspecific(key(), worker.cast()) };
     assert!(error == 0, "no memory for a worker: {}", io::Error::from_raw_os_error(error));
     super::CURRENT.set(worker);
+    ATTACHED.set(worker);
     // If a destructor of a thread-local attaches this worker, `AT_THREAD_END` may be destroyed
-    // already; then `end` abandons the fibers.
-    let _ = AT_THREAD_END.try_with(|at_thread_end| at_thread_end.worker.set(worker));
-    thread_end::set_hook(HookOf::Fibers, abandon_fibers_early);
+    // already; then `end` abandons the fibers, unless they lend something.
+    let _ = AT_THREAD_END.try_with(|_| ());
+    thread_end::set_hook(HookOf::Fibers, abandon_fibers);
 }
 
 fn outside() -> Worker {
@@ -126,6 +129,7 @@ unsafe extern "C" fn end(worker: *mut c_void) {
     // No thread will run the remaining fibers of `spawn_local` any more.
     worker.abandon_all();
     loans::outlive(&worker.stacks.loans);
+    ATTACHED.set(ptr::null());
     if ptr::eq(super::CURRENT.get(), &raw const *worker) {
         super::CURRENT.set(ptr::null());
     }

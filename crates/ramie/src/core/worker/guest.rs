@@ -48,6 +48,8 @@ pub(crate) enum TurnEnd {
 /// The turn of a worker that another program's loop drives.
 #[derive(Default)]
 pub(super) struct GuestTurn {
+    /// Whether another program's loop drives the worker.
+    is_driven: Cell<bool>,
     /// When the turn should end, in ns on the system's clock.
     end_ns: Cell<u64>,
     is_open: Cell<bool>,
@@ -59,6 +61,10 @@ pub(super) struct GuestTurn {
 }
 
 impl GuestTurn {
+    pub(super) fn is_driven(&self) -> bool {
+        self.is_driven.get()
+    }
+
     /// Whether the time of the turn is over. Each turn runs a strand, if there is one.
     pub(super) fn is_over(&self) -> bool {
         self.has_run.get() && self.is_late()
@@ -83,9 +89,10 @@ impl GuestTurn {
     }
 }
 
-/// Lets no closure run in the place of one that has ended, because the loop then could not look
-/// whether the turn is over.
+/// Makes a worker one that another program's loop drives. No closure runs there in the place of one
+/// that has ended, because the worker's loop then could not look whether the turn is over.
 pub(crate) fn become_guest(worker: &mut Worker) {
+    worker.root.guest.is_driven.set(true);
     worker.scheduler.may_chain = false;
 }
 

@@ -198,6 +198,7 @@ impl Pool {
         // Before a thread can take the job, which may ask for these.
         BEGUN.fetch_add(1, Relaxed);
         JOBS.fetch_add(1, Relaxed);
+        current().note_lending();
         let loan = Loan::begin(Arc::clone(&current().stacks.loans));
         state.queue.push_back(Queued { job: JobRef((&raw const job).cast()), loan });
         drop(state);
