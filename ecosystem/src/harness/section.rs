@@ -43,9 +43,11 @@ pub(crate) enum Way {
     Futures,
     /// Its futures need tokio's runtime beside the fibers: `ramie_futures::block_on_with`.
     BesideTokio,
-    /// With an adapter, whose source this is.
+    /// With an adapter to copy, whose source this is.
+    Copy(&'static str),
+    /// With this feature of `ramie-adapters`.
     Adapter(&'static str),
-    /// In `ramie::blocking`.
+    /// In `ramie::blocking`, or by a `Blocking` of `ramie-adapters`.
     Pool,
     /// It blocks the worker; the note names what to use instead. The section shows both.
     Blocks,
@@ -57,7 +59,8 @@ impl Way {
             Way::Unchanged => "unchanged".to_owned(),
             Way::Futures => "unchanged, its futures on fibers".to_owned(),
             Way::BesideTokio => "beside tokio's threads, by `block_on_with`".to_owned(),
-            Way::Adapter(source) => format!("with an adapter of {} lines", lines_of_code(source)),
+            Way::Copy(source) => format!("with an adapter of {} lines", lines_of_code(source)),
+            Way::Adapter(feature) => format!("with `ramie-adapters`, feature `{feature}`"),
             Way::Pool => "on the blocking pool".to_owned(),
             Way::Blocks => "it blocks the worker".to_owned(),
         }

@@ -50,14 +50,24 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn rustls_serves(stream: TcpStream) -> io::Result<()> {
+/// The certificate of [`accept`].
+pub(super) fn certificate() -> Vec<u8> {
+    MADE.cert.der().to_vec()
+}
+
+/// Begins TLS on a connection of a server.
+pub(super) fn accept(stream: TcpStream) -> io::Result<StreamOwned<ServerConnection, TcpStream>> {
     let key =
         PrivateKeyDer::try_from(MADE.signing_key.serialize_der()).map_err(io::Error::other)?;
     let config = ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![MADE.cert.der().clone()], key);
     let config = Arc::new(config.map_err(io::Error::other)?);
     let connection = ServerConnection::new(config).map_err(io::Error::other)?;
-    echo(StreamOwned::new(connection, stream))
+    Ok(StreamOwned::new(connection, stream))
+}
+
+fn rustls_serves(stream: TcpStream) -> io::Result<()> {
+    echo(accept(stream)?)
 }
 
 fn rustls_asks(address: SocketAddr) -> Tried {

@@ -2,7 +2,6 @@
 
 mod embedded;
 mod redis;
-mod redis_adapter;
 mod sql;
 
 use crate::harness::Section;

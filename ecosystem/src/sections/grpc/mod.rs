@@ -35,7 +35,7 @@ const FILE: &str = "grpc/mod.rs";
 pub(super) const SECTIONS: [Section; 2] = [
     Section {
         kind: Kind::Rpc,
-        way: Way::Adapter(include_str!("mount.rs")),
+        way: Way::Copy(include_str!("mount.rs")),
         against: "itself, Python's grpcio",
         needs: &["ECOSYSTEM_GRPC", "ECOSYSTEM_PYTHON"],
         note: "Server: the adapter `grpc/mount.rs` makes a service a handler of `ramie-http`. Its \

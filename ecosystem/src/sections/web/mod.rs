@@ -3,7 +3,6 @@
 mod clients;
 mod servers;
 mod ureq;
-mod ureq_adapter;
 mod websocket;
 
 use std::net::SocketAddr;

@@ -1,0 +1,191 @@
+//! A connection for one strand at a time.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll},
+};
+
+use ramie::{future::block_on_or_cancelled, net::TcpStream};
+use ramie_futures::Io;
+use tokio_postgres::{
+    Client, Config, Row, Statement, ToStatement,
+    tls::MakeTlsConnect,
+    types::ToSql,
+};
+
+use super::{
+    PostgresError,
+    open::{self, Driver},
+};
+
+/// A connection to PostgreSQL whose calls park the fiber. The strand that waits for an answer also
+/// moves the bytes of the connection, so it needs no fiber of its own, and works on whichever
+/// worker it is used.
+///
+/// # Cancellation
+/// Each call is a cancel point. A call that is cancelled, or panics, before its answer has arrived
+/// breaks the connection: all further calls fail with [`PostgresError::Broken`] and send nothing.
+/// The server may still execute the query. An error that the server answers breaks nothing.
+pub struct PostgresConnection {
+    client: Client,
+    /// `None` when the connection has ended.
+    driver: Option<Driver>,
+    /// False while a call runs, and for ever if it is interrupted.
+    is_open: bool,
+}
+
+type Result<T> = std::result::Result<T, PostgresError>;
+
+impl PostgresConnection {
+    /// Connects to the first host of the configuration that accepts, by TCP or a Unix socket. For
+    /// TLS pass a connector, such as that of the crate `tokio-postgres-rustls`, otherwise `NoTls`.
+    ///
+    /// The settings for keepalive, `tcp_user_timeout` and `load_balance_hosts` have no effect.
+    ///
+    /// # Blocking
+    /// Parks the fiber until the server accepts.
+    ///
+    /// # Cancellation
+    /// A cancel point.
+    ///
+    /// # Errors
+    /// No host can be reached, or it refuses. `InvalidInput`: there is no host, or
+    /// `target_session_attrs` is set, which is not supported.
+    pub fn connect<T>(config: &Config, tls: T) -> Result<Self>
+    where
+        T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+    {
+        let (client, driver) = open::open(config, tls)?;
+        Ok(PostgresConnection { client, driver: Some(driver), is_open: true })
+    }
+
+    /// Runs an async closure with the client of the crate, and moves the bytes meanwhile. So all of
+    /// the crate can be used: transactions, `COPY`, streams of rows.
+    ///
+    /// # Blocking
+    /// Parks the fiber until the closure's future is ready.
+    ///
+    /// # Cancellation
+    /// A cancel point. A cancelled call breaks the connection.
+    ///
+    /// # Errors
+    /// That of the closure. The connection is broken.
+    ///
+    /// # Panics
+    /// With the closure's panic, which breaks the connection. If the closure makes a call that
+    /// waits, other than by `await`: inside [`no_switch`](ramie::no_switch()), if the call would
+    /// have to wait.
+    pub fn run<R>(
+        &mut self,
+        exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
+    ) -> Result<R> {
+        let PostgresConnection { client, driver, is_open } = self;
+        if !std::mem::replace(is_open, false) {
+            return Err(PostgresError::Broken);
+        }
+        let mut end = Ok(());
+        let outcome = {
+            let mut exchange = pin!(exchange(client));
+            block_on_or_cancelled(poll_fn(|context| {
+                let mut done = exchange.as_mut().poll(context);
+                if done.is_pending() {
+                    drive(driver, &mut end, context);
+                    done = exchange.as_mut().poll(context);
+                }
+                if done.is_ready() {
+                    // Sends what a transaction has left, which was dropped before its commit.
+                    drive(driver, &mut end, context);
+                }
+                done
+            }))
+        }?;
+        *is_open = driver.is_some();
+        match outcome {
+            Ok(result) => Ok(result),
+            // The client knows only that the connection has ended; its future knows why.
+            Err(error) => Err(end.err().unwrap_or(error).into()),
+        }
+    }
+
+    /// Executes a statement, and returns the number of rows that it changed, as
+    /// `Client::execute` does.
+    ///
+    /// # Errors
+    /// The server refuses. The connection is broken.
+    pub fn execute<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64>
+    where
+        S: ?Sized + ToStatement,
+    {
+        self.run(async |client| client.execute(statement, parameters).await)
+    }
+
+    /// Executes statements without parameters, separated by `;`, as `Client::batch_execute` does.
+    ///
+    /// # Errors
+    /// The server refuses. The connection is broken.
+    pub fn batch_execute(&mut self, statements: &str) -> Result<()> {
+        self.run(async |client| client.batch_execute(statements).await)
+    }
+
+    /// Returns the rows of a query, as `Client::query` does.
+    ///
+    /// # Errors
+    /// The server refuses. The connection is broken.
+    pub fn query<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>>
+    where
+        S: ?Sized + ToStatement,
+    {
+        self.run(async |client| client.query(statement, parameters).await)
+    }
+
+    /// Returns the only row of a query, as `Client::query_one` does.
+    ///
+    /// # Errors
+    /// There is no row, or more than one. The server refuses. The connection is broken.
+    pub fn query_one<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row>
+    where
+        S: ?Sized + ToStatement,
+    {
+        self.run(async |client| client.query_one(statement, parameters).await)
+    }
+
+    /// Prepares a statement, as `Client::prepare` does.
+    ///
+    /// # Errors
+    /// The server refuses. The connection is broken.
+    pub fn prepare(&mut self, query: &str) -> Result<Statement> {
+        self.run(async |client| client.prepare(query).await)
+    }
+
+    /// Returns whether the connection can be used: no call was interrupted, and the server has not
+    /// been seen to end it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_open && !self.client.is_closed()
+    }
+}
+
+/// Moves the bytes of a connection as far as possible. If the connection has ended, drops its
+/// future, so that the client notices.
+fn drive(
+    driver: &mut Option<Driver>,
+    end: &mut std::result::Result<(), tokio_postgres::Error>,
+    context: &mut Context<'_>,
+) {
+    if let Some(future) = driver
+        && let Poll::Ready(ended) = future.as_mut().poll(context)
+    {
+        *end = ended;
+        *driver = None;
+    }
+}
+
+impl fmt::Debug for PostgresConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresConnection")
+            .field("is_open", &self.is_open())
+            .finish_non_exhaustive()
+    }
+}

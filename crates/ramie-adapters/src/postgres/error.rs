@@ -1,0 +1,85 @@
+//! The error of a connection.
+
+use std::{error::Error, fmt, io};
+
+use ramie::{cancel::Cancelled, structured::Failure};
+
+/// The reason why a call of a connection failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PostgresError {
+    /// The server refused, or the connection has ended.
+    Postgres(tokio_postgres::Error),
+    /// The server could not be reached, or TLS could not be set up.
+    Io(io::Error),
+    /// The strand was cancelled.
+    Cancelled(Cancelled),
+    /// An earlier call was interrupted, so the connection cannot be used any more.
+    Broken,
+}
+
+impl fmt::Display for PostgresError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PostgresError::Postgres(_) => "PostgreSQL",
+            PostgresError::Io(_) => "cannot connect to PostgreSQL",
+            PostgresError::Cancelled(_) => "the call to PostgreSQL was cancelled",
+            PostgresError::Broken => {
+                "an earlier call to PostgreSQL was interrupted; open a new connection"
+            }
+        })
+    }
+}
+
+impl Error for PostgresError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PostgresError::Postgres(error) => Some(error),
+            PostgresError::Io(error) => Some(error),
+            PostgresError::Cancelled(cancelled) => Some(cancelled),
+            PostgresError::Broken => None,
+        }
+    }
+}
+
+impl Failure for PostgresError {
+    fn is_cancelled(&self) -> bool {
+        matches!(self, PostgresError::Cancelled(_))
+    }
+
+    fn as_error(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self)
+    }
+}
+
+impl From<tokio_postgres::Error> for PostgresError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        PostgresError::Postgres(error)
+    }
+}
+
+impl From<Cancelled> for PostgresError {
+    fn from(cancelled: Cancelled) -> Self {
+        PostgresError::Cancelled(cancelled)
+    }
+}
+
+impl From<io::Error> for PostgresError {
+    fn from(error: io::Error) -> Self {
+        match Cancelled::of(&error) {
+            Some(cancelled) => PostgresError::Cancelled(cancelled.clone()),
+            None => PostgresError::Io(error),
+        }
+    }
+}
+
+impl From<PostgresError> for io::Error {
+    fn from(error: PostgresError) -> Self {
+        match error {
+            PostgresError::Io(error) => error,
+            PostgresError::Cancelled(cancelled) => cancelled.into(),
+            PostgresError::Broken => io::Error::new(io::ErrorKind::BrokenPipe, error),
+            PostgresError::Postgres(_) => io::Error::other(error),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Connections in a pool.
+
+use std::fmt;
+
+use ramie::net::TcpStream;
+use ramie_futures::Io;
+use ramie_pool::ManageConnection;
+use tokio_postgres::{Config, NoTls, tls::MakeTlsConnect};
+
+use super::{PostgresConnection, PostgresError};
+
+/// Manages a [`Pool`](ramie_pool::Pool) of connections to PostgreSQL.
+///
+/// # Examples
+/// ```no_run
+/// # use ramie_adapters::postgres::PostgresManager;
+/// # use ramie_pool::Pool;
+/// let pool = Pool::builder().build(PostgresManager::new("host=localhost user=me".parse()?));
+/// # Ok::<(), tokio_postgres::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct PostgresManager<T = NoTls> {
+    config: Config,
+    tls: T,
+}
+
+impl PostgresManager {
+    /// Makes a manager of connections without TLS.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        PostgresManager { config, tls: NoTls }
+    }
+}
+
+impl<T> PostgresManager<T> {
+    /// Makes a manager of connections with TLS.
+    #[must_use]
+    pub fn with_tls(config: Config, tls: T) -> Self {
+        PostgresManager { config, tls }
+    }
+}
+
+impl<T> ManageConnection for PostgresManager<T>
+where
+    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static> + Clone + Send + Sync + 'static,
+{
+    type Connection = PostgresConnection;
+    type Error = PostgresError;
+
+    fn connect(&self) -> Result<PostgresConnection, PostgresError> {
+        PostgresConnection::connect(&self.config, self.tls.clone())
+    }
+
+    fn is_valid(&self, connection: &mut PostgresConnection) -> Result<(), PostgresError> {
+        connection.batch_execute("")
+    }
+
+    fn has_broken(&self, connection: &mut PostgresConnection) -> bool {
+        !connection.is_open()
+    }
+}
+
+impl<T> fmt::Debug for PostgresManager<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The configuration hides its password.
+        f.debug_struct("PostgresManager").field("config", &self.config).finish_non_exhaustive()
+    }
+}

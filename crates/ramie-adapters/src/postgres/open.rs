@@ -1,0 +1,90 @@
+//! Opening a connection.
+
+use std::{io, pin::Pin};
+
+use ramie::{
+    cancel::{self, check_cancelled},
+    future::block_on_or_cancelled,
+    net::TcpStream,
+    os::unix::net::UnixStream,
+};
+use ramie_futures::{Io, Socket};
+use tokio_postgres::{
+    Client, Config, NoTls,
+    config::{Host, TargetSessionAttrs},
+    tls::{MakeTlsConnect, TlsConnect},
+};
+
+use super::PostgresError;
+
+/// The future that moves the bytes of a connection.
+pub(super) type Driver = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+
+/// Connects to the first host of the configuration that accepts.
+pub(super) fn open<T>(config: &Config, mut tls: T) -> Result<(Client, Driver), PostgresError>
+where
+    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+{
+    if config.get_target_session_attrs() != TargetSessionAttrs::Any {
+        return Err(invalid("target_session_attrs is not supported"));
+    }
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    let mut result = Err(invalid("the configuration names no host"));
+    for index in 0..hosts {
+        let mut attempt = || open_host(config, index, &mut tls);
+        result = match config.get_connect_timeout() {
+            Some(timeout) => cancel::try_with_timeout(*timeout, attempt),
+            None => attempt(),
+        };
+        if result.is_ok() || check_cancelled().is_err() {
+            break;
+        }
+    }
+    result
+}
+
+fn open_host<T>(
+    config: &Config,
+    index: usize,
+    tls: &mut T,
+) -> Result<(Client, Driver), PostgresError>
+where
+    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+{
+    let ports = config.get_ports();
+    let port = *ports.get(index).or(ports.first()).unwrap_or(&5432);
+    let (host, address) = (config.get_hosts().get(index), config.get_hostaddrs().get(index));
+    let (name, stream) = match (host, address) {
+        (Some(Host::Unix(folder)), None) => {
+            let stream = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))?;
+            // As in the crate, a Unix socket has no TLS.
+            return begin(config, stream, NoTls);
+        }
+        (Some(Host::Tcp(name)), None) => {
+            (name.as_str(), TcpStream::connect((name.as_str(), port))?)
+        }
+        (Some(Host::Tcp(name)), Some(address)) => {
+            (name.as_str(), TcpStream::connect((*address, port))?)
+        }
+        (_, Some(address)) => ("", TcpStream::connect((*address, port))?),
+        (None, None) => return Err(invalid("the configuration has fewer hosts than addresses")),
+    };
+    stream.set_nodelay(true)?;
+    let tls = tls.make_tls_connect(name).map_err(|error| io::Error::other(error.into()))?;
+    begin(config, stream, tls)
+}
+
+/// Signs in.
+fn begin<S, T>(config: &Config, stream: S, tls: T) -> Result<(Client, Driver), PostgresError>
+where
+    S: Socket,
+    T: TlsConnect<Io<S>, Stream: Send + 'static>,
+{
+    let signed_in = block_on_or_cancelled(config.connect_raw(Io::new(stream), tls))?;
+    let (client, connection) = signed_in?;
+    Ok((client, Box::pin(connection)))
+}
+
+fn invalid(why: &'static str) -> PostgresError {
+    PostgresError::Io(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
