@@ -10,9 +10,7 @@ use std::{
 use ramie::{future::block_on_or_cancelled, net::TcpStream};
 use ramie_futures::Io;
 use tokio_postgres::{
-    Client, Config, Row, Statement, ToStatement,
-    tls::MakeTlsConnect,
-    types::ToSql,
+    Client, Config, Row, Statement, ToStatement, tls::MakeTlsConnect, types::ToSql,
 };
 
 use super::{
@@ -133,7 +131,11 @@ impl PostgresConnection {
     ///
     /// # Errors
     /// The server refuses. The connection is broken.
-    pub fn query<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>>
+    pub fn query<S>(
+        &mut self,
+        statement: &S,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>>
     where
         S: ?Sized + ToStatement,
     {
