@@ -8,10 +8,12 @@ mod bench;
 mod exchange;
 mod postgres;
 mod random;
-mod redis_adapter;
+mod redis_server;
 mod slow;
 
 use std::{env, path::PathBuf, process::ExitCode};
+
+use ramie_adapters::redis::RedisManager;
 
 /// The socket of a server. Without it its part is skipped, in CI an error.
 fn socket(variable: &str) -> Option<PathBuf> {
@@ -23,8 +25,8 @@ fn socket(variable: &str) -> Option<PathBuf> {
     socket
 }
 
-fn redis() -> Option<redis_adapter::Redis> {
-    socket("POOL_REDIS").map(redis_adapter::Redis::new)
+fn redis() -> Option<RedisManager> {
+    socket("POOL_REDIS").map(redis_server::manager)
 }
 
 fn postgres() -> Option<postgres::Postgres> {
@@ -48,7 +50,8 @@ fn check() {
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
         Some("check") => check(),
-        Some("canary") => redis().into_iter().for_each(random::canary),
+        // With this client, because the others refuse a connection that was interrupted.
+        Some("canary") => postgres().into_iter().for_each(random::canary),
         Some("bench") => bench::run(socket("POOL_REDIS"), socket("POOL_POSTGRES")),
         _ => {
             eprintln!("unknown command; expected check, canary or bench");

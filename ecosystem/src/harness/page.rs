@@ -22,9 +22,9 @@ How a crate works on fibers:
   `ramie_futures::Io` is their stream. There is no runtime of tokio.
 - *beside tokio's threads, by `block_on_with`*: the crate opens sockets of tokio, so a runtime
   of tokio waits for them on threads of its own, and `ramie_futures::block_on_with` parks the fiber.
-- *with `ramie-adapters`*: the crate has a trait for its streams or its connections, which the
-  crate `ramie-adapters` implements, with this feature.
-- *with an adapter of N lines*: so it does, too; the linked source has an implementation to copy.
+- *by a feature of `ramie-adapters`*: the crate takes another transport or connection of its own
+  kind, which the crate `ramie-adapters` has, with that feature.
+- *with an adapter of N lines*: the same, but the adapter is to be copied from the linked folder.
 - *on the blocking pool*: it opens sockets or files of std, or it computes for long, so call it in
   `ramie::blocking(|| …)`, which parks the fiber and runs the call on a thread. A connection that is
   kept from call to call is a `ramie_adapters::Blocking`, alone or in a pool.

@@ -60,7 +60,7 @@ impl Way {
             Way::Futures => "unchanged, its futures on fibers".to_owned(),
             Way::BesideTokio => "beside tokio's threads, by `block_on_with`".to_owned(),
             Way::Copy(source) => format!("with an adapter of {} lines", lines_of_code(source)),
-            Way::Adapter(feature) => format!("with `ramie-adapters`, feature `{feature}`"),
+            Way::Adapter(feature) => format!("by the feature `{feature}` of `ramie-adapters`"),
             Way::Pool => "on the blocking pool".to_owned(),
             Way::Blocks => "it blocks the worker".to_owned(),
         }

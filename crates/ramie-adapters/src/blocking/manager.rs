@@ -31,8 +31,8 @@ type Tests<T> = dyn Fn(&mut T) -> io::Result<()> + Send + Sync;
 /// ramie::run(|| {
 ///     let manager = BlockingManager::new(|| rusqlite::Connection::open("data"));
 ///     let pool = Pool::builder().max_size(4).build(manager);
-///     let count = pool.with(|connection| connection.run(|c| c.execute("DELETE FROM old")));
-///     assert_eq!(count?, 1);
+///     let count = pool.get()?.run(|connection| connection.execute("DELETE FROM old"))?;
+///     assert_eq!(count, 1);
 ///     Ok::<(), std::io::Error>(())
 /// })?;
 /// # Ok::<(), std::io::Error>(())

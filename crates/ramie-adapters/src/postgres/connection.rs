@@ -93,7 +93,7 @@ impl PostgresConnection {
                     done = exchange.as_mut().poll(context);
                 }
                 if done.is_ready() {
-                    // Sends what a transaction has left, which was dropped before its commit.
+                    // Sends the rollback of a transaction that was dropped before its commit.
                     drive(driver, &mut end, context);
                 }
                 done

@@ -40,8 +40,9 @@ pub struct RedisConnection {
 }
 
 impl RedisConnection {
-    /// Connects to the server of a URL (`redis://:password@host:port/database`, `redis+unix:///path`)
-    /// or of a `ConnectionInfo`, signs in, and selects the database.
+    /// Connects to the server of a `ConnectionInfo` or of a URL, such as
+    /// `redis://:password@host:port/database` or `redis+unix:///path`, signs in, and selects the
+    /// database.
     ///
     /// # Blocking
     /// Parks the fiber until the server has answered.

@@ -1,4 +1,4 @@
-//! Values that block: who owns them, in every way in which a call can end.
+//! Values that block: their owner, for every way in which a call can end.
 
 mod abandoned;
 mod calls;

@@ -2,28 +2,24 @@
 
 use std::{
     cell::Cell,
-    future::poll_fn,
-    io,
-    path::{Path, PathBuf},
-    pin::{Pin, pin},
-    task::Poll,
+    path::Path,
     time::{Duration, Instant},
 };
 
-use ramie::{Runtime, fiber, future::block_on_or_cancelled, os::unix::net::UnixStream};
-use ramie_futures::Io;
+use ramie::{Runtime, fiber};
+use ramie_adapters::postgres::{PostgresConnection, PostgresError, PostgresManager};
 use ramie_pool::{ManageConnection, Pool};
-use tokio_postgres::{Client, NoTls, Statement, tls::NoTlsStream};
+use tokio_postgres::Statement;
 
 use super::{CONNECTIONS, STRANDS, TIME};
 use crate::{
     exchange::{Exchange, Server},
     postgres::{DATABASE, Postgres, USER},
-    redis_adapter::Redis,
+    redis_server,
 };
 
 pub fn redis(socket: &Path) -> f64 {
-    asks(Redis::new(socket.to_owned()))
+    asks(redis_server::manager(socket.to_owned()))
 }
 
 pub fn postgres(socket: &Path) -> f64 {
@@ -60,65 +56,39 @@ fn measure<M: ManageConnection<Error: std::fmt::Debug>>(
     })
 }
 
-/// A client with its prepared statement, and the connection of the crate. The strand that asks
-/// drives the connection, too, because between two exchanges there is nothing to drive.
+/// A connection with its prepared statement.
 struct Prepared {
-    client: Client,
-    connection: Driven,
+    connection: PostgresConnection,
     statement: Statement,
 }
 
-type Driven = Pin<Box<tokio_postgres::Connection<Io<UnixStream>, NoTlsStream>>>;
-
-/// Waits for an exchange of a connection.
-fn drive<T>(
-    connection: &mut Driven,
-    exchange: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> io::Result<T> {
-    let mut exchange = pin!(exchange);
-    let both = poll_fn(|context| {
-        if let Poll::Ready(done) = exchange.as_mut().poll(context) {
-            return Poll::Ready(done.map_err(io::Error::other));
-        }
-        if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-            let error = ended.err().map_or(io::ErrorKind::UnexpectedEof.into(), io::Error::other);
-            return Poll::Ready(Err(error));
-        }
-        exchange.as_mut().poll(context).map_err(io::Error::other)
-    });
-    block_on_or_cancelled(both)?
-}
-
-struct Clients(PathBuf);
+struct Clients(PostgresManager);
 
 impl ManageConnection for Clients {
     type Connection = Prepared;
-    type Error = io::Error;
+    type Error = PostgresError;
 
-    fn connect(&self) -> io::Result<Prepared> {
-        let mut config = tokio_postgres::Config::new();
-        config.user(USER).dbname(DATABASE);
-        let stream = Io::new(UnixStream::connect(&self.0)?);
-        let connected = block_on_or_cancelled(config.connect_raw(stream, NoTls))?;
-        let (client, connection) = connected.map_err(io::Error::other)?;
-        let mut connection = Box::pin(connection);
-        let statement = drive(&mut connection, client.prepare("SELECT $1::INT8"))?;
-        Ok(Prepared { client, connection, statement })
+    fn connect(&self) -> Result<Prepared, PostgresError> {
+        let mut connection = self.0.connect()?;
+        let statement = connection.prepare("SELECT $1::INT8")?;
+        Ok(Prepared { connection, statement })
     }
 
-    fn is_valid(&self, prepared: &mut Prepared) -> io::Result<()> {
-        drive(&mut prepared.connection, prepared.client.simple_query("")).map(drop)
+    fn is_valid(&self, prepared: &mut Prepared) -> Result<(), PostgresError> {
+        self.0.is_valid(&mut prepared.connection)
     }
 
     fn has_broken(&self, prepared: &mut Prepared) -> bool {
-        prepared.client.is_closed()
+        self.0.has_broken(&mut prepared.connection)
     }
 }
 
 pub fn tokio_postgres(socket: &Path) -> f64 {
-    measure(Clients(socket.to_owned()), |Prepared { client, connection, statement }, number| {
-        let number = number as i64;
-        let asked = drive(connection, client.query_one(statement, &[&number]));
-        assert_eq!(asked.expect("an answer").get::<_, i64>(0), number);
+    let mut config = tokio_postgres::Config::new();
+    config.user(USER).dbname(DATABASE).host_path(socket.parent().expect("a folder"));
+    measure(Clients(PostgresManager::new(config)), |prepared, number| {
+        let Prepared { connection, statement } = prepared;
+        let asked = connection.query_one(statement, &[&(number as i64)]);
+        assert_eq!(asked.expect("an answer").get::<_, i64>(0), number as i64);
     })
 }

@@ -197,7 +197,7 @@ fn mysql() -> Tried {
     assert!(cancel::is_cancelled(&late.unwrap_err()) && connection.is_lost());
     drop(connection);
     // The pool has replaced the connection, which still waits for the answer.
-    pool.with(|connection| connection.run(mysql::Conn::ping))?;
+    pool.get()?.run(mysql::Conn::ping)?;
     assert_eq!(pool.stats().connects, 2);
     Ok(())
 }
