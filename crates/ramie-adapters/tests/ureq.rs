@@ -205,6 +205,34 @@ fn the_family_of_addresses_is_respected() {
 }
 
 #[test]
+fn a_socks_proxy_is_not_bypassed() {
+    on_fibers(|| {
+        let (address, requests) = server();
+        for protocol in ["socks4", "socks4a", "socks5"] {
+            let proxy = Proxy::new(&format!("{protocol}://127.0.0.1:1")).unwrap();
+            let agent = agent(Agent::config_builder().proxy(Some(proxy)).build());
+            let error = get(&agent, &format!("http://{address}/")).unwrap_err();
+            let Error::Io(error) = error else { panic!("{error:?}") };
+            assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+        }
+        assert!(requests.is_empty());
+    });
+}
+
+#[test]
+fn a_secure_url_is_never_asked_in_plain_text() {
+    use ureq::unversioned::transport::Connector;
+    on_fibers(|| {
+        let (address, requests) = server();
+        let config = Agent::config_builder().proxy(None).build();
+        let agent = Agent::with_parts(config, ().chain(RamieConnector), Fixed(vec![address]));
+        let error = get(&agent, "https://example.org/secret").unwrap_err();
+        assert!(matches!(error, Error::TlsRequired), "{error:?}");
+        assert!(requests.is_empty());
+    });
+}
+
+#[test]
 fn a_proxy_is_asked_to_connect() {
     on_fibers(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -72,9 +72,8 @@ impl PostgresConnection {
     /// That of the closure. The connection is broken.
     ///
     /// # Panics
-    /// With the closure's panic, which breaks the connection. If the closure makes a call that
-    /// waits, other than by `await`: inside [`no_switch`](ramie::no_switch()), if the call would
-    /// have to wait.
+    /// With the closure's panic, which breaks the connection. Inside
+    /// [`no_switch`](ramie::no_switch()), if the call would have to wait.
     pub fn run<R>(
         &mut self,
         exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
