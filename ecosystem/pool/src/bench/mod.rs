@@ -21,7 +21,7 @@ type Case = (&'static str, fn(&Path) -> f64);
 pub fn run(redis: Option<PathBuf>, postgres: Option<PathBuf>) {
     println!(
         "{STRANDS} strands, {CONNECTIONS} connections, one worker, {ROUNDS} rounds of {TIME:?} in \
-         turns; median of queries per second (least, most)"
+         turns; median of queries per second (least, most), and of the client's CPU time per query"
     );
     if let Some(socket) = redis {
         let cases: [Case; 2] =
@@ -40,14 +40,32 @@ pub fn run(redis: Option<PathBuf>, postgres: Option<PathBuf>) {
 
 fn compare(cases: &[Case], socket: &Path) {
     let mut rates = vec![Vec::new(); cases.len()];
+    let mut costs = rates.clone();
     for _ in 0..ROUNDS {
-        for ((_, measure), rates) in cases.iter().zip(&mut rates) {
-            rates.push(measure(socket));
+        for (case, (_, measure)) in cases.iter().enumerate() {
+            let start = cpu_time();
+            let rate = measure(socket);
+            let cost = (cpu_time() - start).as_secs_f64() * 1e6 / (rate * TIME.as_secs_f64());
+            rates[case].push(rate);
+            costs[case].push(cost);
         }
     }
-    for ((name, _), mut rates) in cases.iter().zip(rates) {
-        rates.sort_by(f64::total_cmp);
-        let (least, median, most) = (rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]);
-        println!("  {name:30} {median:8.0} ({least:.0}, {most:.0})");
+    for (case, (name, _)) in cases.iter().enumerate() {
+        let (least, median, most) = spread(&mut rates[case]);
+        let (_, cost, _) = spread(&mut costs[case]);
+        println!("  {name:30} {median:8.0} ({least:.0}, {most:.0}) {cost:8.1} µs");
     }
+}
+
+fn spread(figures: &mut [f64]) -> (f64, f64, f64) {
+    figures.sort_by(f64::total_cmp);
+    (figures[0], figures[ROUNDS / 2], figures[ROUNDS - 1])
+}
+
+/// The CPU time of the main thread, on which all cases run. Unlike the rate, it depends little on
+/// other programs.
+fn cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("the times of the thread");
+    let time = text.split(' ').next().and_then(|time| time.parse().ok());
+    Duration::from_nanos(time.expect("a number"))
 }
