@@ -8,7 +8,7 @@ use std::{
 
 use ramie::{Runtime, cancel, fiber, os::unix::net::UnixStream};
 use ramie_adapters::redis::{RedisConnection, RedisPubSub};
-use redis::{Commands, ConnectionLike, RedisConnectionInfo, RedisError, RedisResult};
+use redis::{Commands, ConnectionLike, RedisConnectionInfo, RedisResult};
 
 /// The server's end of a connection.
 struct Server(BufReader<UnixStream>);
@@ -197,8 +197,8 @@ fn message(text: &str) -> String {
     format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n${}\r\n{text}\r\n", text.len())
 }
 
-fn payload(messages: &mut RedisPubSub) -> Result<String, RedisError> {
-    messages.get_message()?.get_payload().map_err(RedisError::from)
+fn payload(messages: &mut RedisPubSub) -> RedisResult<String> {
+    messages.get_message()?.get_payload()
 }
 
 #[test]
