@@ -2,7 +2,8 @@
 //!
 //! A [`ManageConnection`] of the program opens connections and judges them; a [`Pool`] bounds their
 //! number, lends them out in the order of the requests, tests and replaces them, and never lends
-//! out a connection whose last exchange may be unfinished.
+//! out a connection whose last exchange may be unfinished. The crate `ramie-adapters` has managers
+//! for redis, tokio-postgres and clients that block.
 //!
 //! ```
 //! use std::io;

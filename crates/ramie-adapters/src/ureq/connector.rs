@@ -34,8 +34,8 @@ impl<In: Transport> Connector<In> for RamieConnector {
     }
 }
 
-/// Refuses a SOCKS proxy, because ureq's connector for it blocks the thread, and a direct connection
-/// would bypass the proxy.
+/// Refuses a SOCKS proxy, because ureq's connector for it blocks the thread, and a direct
+/// connection would bypass the proxy.
 fn refuse_socks(details: &ConnectionDetails) -> Result<(), Error> {
     use ProxyProtocol::{Socks4, Socks4A, Socks5};
     match details.config.proxy() {
