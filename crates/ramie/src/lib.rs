@@ -57,7 +57,7 @@ pub use crate::{
 pub mod embedding {
     #[doc(no_inline)]
     pub use crate::runtime::{
-        BackgroundRuntime, Builder, GuestRuntime, Handle, Runtime, RuntimeEnded, Turned,
+        BackgroundRuntime, Builder, Ended, GuestRuntime, Handle, Runtime, RuntimeEnded, Turned,
     };
 }
 
@@ -68,7 +68,7 @@ pub use ramie_coro::{self as coro, effect};
 pub use ramie_driver::Submitter;
 pub use ramie_macros::{main, test};
 pub use runtime::{
-    AbandonedFibers, BackgroundRuntime, Builder, Driver, GuestRuntime, Handle, Runtime,
+    AbandonedFibers, BackgroundRuntime, Builder, Driver, Ended, GuestRuntime, Handle, Runtime,
     RuntimeEnded, Strands, Turned, run,
 };
 pub use stall::{LockHolders, Reaction, Stall, StallCause};

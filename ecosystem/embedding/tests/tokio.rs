@@ -1,7 +1,7 @@
 //! A program on tokio uses a runtime of fibers: it spawns, awaits and shuts down, while all of its
 //! tasks go on.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use ramie::{BackgroundRuntime, Driver, Handle, Runtime, RuntimeEnded, Strands, channel, fiber};
 use tokio::{io::AsyncWriteExt, net::TcpStream, task, time};
@@ -40,8 +40,12 @@ async fn tasks_spawn_await_and_shut_down_a_thousand_times() {
         let tasks: Vec<_> =
             (0..TASKS).map(|_| tokio::spawn(use_until_refused(runtime.handle()))).collect();
         task::yield_now().await;
-        let ends = task::spawn_blocking(move || runtime.shutdown(Duration::MAX).count());
-        assert_eq!(ends.await.unwrap(), 0);
+        if round % 3 == 0 {
+            let ends = task::spawn_blocking(move || runtime.shutdown(Duration::MAX).count());
+            assert_eq!(ends.await.unwrap(), 0);
+        } else {
+            assert_eq!(runtime.shutdown_async(Duration::MAX).await.count(), 0);
+        }
         for task in tasks {
             task.await.unwrap();
         }
@@ -107,10 +111,29 @@ async fn a_panic_and_an_abandoned_fiber_are_errors_of_the_await() {
     assert!(panics.unwrap().await.is_err());
     let stuck = runtime.handle().spawn(fiber::park).unwrap();
     let handle = runtime.handle();
-    assert_eq!(
-        task::spawn_blocking(move || runtime.shutdown(Duration::ZERO)).await.unwrap().count(),
-        1
-    );
+    assert_eq!(runtime.shutdown_async(Duration::ZERO).await.count(), 1);
     assert!(stuck.await.is_err());
     assert!(handle.spawn(|| ()).is_err());
+}
+
+/// This executor has one thread, and a shutdown that blocked it would never end.
+#[tokio::test(flavor = "current_thread")]
+async fn a_task_awaits_the_end_while_other_tasks_go_on() {
+    for driver in [Driver::Auto, Driver::Poll] {
+        let runtime = start(2, driver);
+        let handle = runtime.handle();
+        let (sender, receiver) = channel::bounded::<u32>(1);
+        let sums = handle.spawn(move || receiver.iter().sum::<u32>()).unwrap();
+        let observes = tokio::spawn(handle.ended());
+        let mut ends = pin!(runtime.shutdown_async(Duration::MAX));
+        assert!(time::timeout(Duration::from_millis(2), &mut ends).await.is_err());
+        for n in 1..=4 {
+            sender.send_async(n).await.unwrap();
+        }
+        assert!(!observes.is_finished());
+        drop(sender);
+        assert_eq!(ends.await.count(), 0);
+        assert_eq!(observes.await.unwrap().count(), 0);
+        assert_eq!(sums.await.unwrap(), 10);
+    }
 }

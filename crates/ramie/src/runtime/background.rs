@@ -38,7 +38,7 @@ use std::{
 use ramie_driver::sys::HandedOut;
 
 use super::{
-    AbandonedFibers, Handle, Runtime, Strands,
+    AbandonedFibers, Ended, Handle, Runtime, Strands,
     builder::Config,
     start::prepare_process,
     worker_threads::no_thread,
@@ -220,6 +220,29 @@ impl BackgroundRuntime {
             resume_unwind(payload);
         }
         abandoned
+    }
+
+    /// Begins the end as [`Handle::shutdown_async`] does, and returns a future of it, for tasks of
+    /// an executor, whose threads must not block. The end begins at once, even if the future is
+    /// never polled. A function of [`on_abandoned`](super::Builder::on_abandoned) may still run
+    /// when the future is ready.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// async fn serve(runtime: ramie::BackgroundRuntime) {
+    ///     // …
+    ///     let abandoned = runtime.shutdown_async(Duration::from_secs(5)).await;
+    ///     assert_eq!(abandoned.count(), 0);
+    /// }
+    /// # let runtime = ramie::Runtime::builder().build()?.start()?;
+    /// # ramie::future::block_on(serve(runtime));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown_async(mut self, timeout: Duration) -> Ended {
+        self.first = None;
+        self.handle.shutdown_async(timeout)
     }
 
     /// Waits for the first thread, if the runtime has ended. The thread may run code of the program

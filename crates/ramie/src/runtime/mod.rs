@@ -3,6 +3,7 @@
 
 mod background;
 mod builder;
+mod ended;
 mod guest;
 mod handle;
 mod hooks;
@@ -18,6 +19,7 @@ mod workforce;
 pub use crate::core::worker::RuntimeEnded;
 pub use background::BackgroundRuntime;
 pub use builder::Builder;
+pub use ended::Ended;
 pub use guest::{GuestRuntime, Turned};
 pub use handle::Handle;
 pub use options::{AbandonedFibers, Driver, Strands};

@@ -5,6 +5,7 @@
 mod common;
 
 mod background;
+mod ended;
 mod ends;
 mod guest;
 mod guest_ends;

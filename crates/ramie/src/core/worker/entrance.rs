@@ -16,8 +16,8 @@
 //!
 //! No code of the program runs under the lock, so a lock of std is right also on fibers.
 //!
-//! The *end* may be awaited by any number of strands and threads, in runtimes of their own. Each
-//! leaves a [`Completion`] under the lock of `end`.
+//! The *end* may be awaited by any number of strands, threads and futures. Each leaves a
+//! [`Completion`] under the lock of `end`.
 //!
 //! # Fork
 //! The child of a fork has a copy of the entrance, and none of the workers. There all calls fail.
@@ -26,6 +26,7 @@ use std::{
     error::Error,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    task::Waker,
 };
 
 use ramie_driver::sys::fork::ForkMark;
@@ -193,10 +194,42 @@ impl Entrance {
             end.waiters.push(Arc::clone(&waiter));
         }
         let waited = waiter.wait(&WaitRecord::new(&END));
-        let mut end = self.lock_end();
-        end.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+        self.forget_waiter(&waiter);
         waited?;
-        Ok(end.abandoned.clone().expect("the waiter was finished after the end was noted"))
+        Ok(self.abandoned())
+    }
+
+    /// Returns the lines if the runtime has ended; otherwise leaves a waker in the waiter of a
+    /// future, which the first poll makes.
+    pub(crate) fn poll_end(
+        &self,
+        waiter: &mut Option<Arc<Completion>>,
+        waker: &Waker,
+    ) -> Option<Arc<[String]>> {
+        let waiter = match waiter {
+            Some(waiter) => waiter,
+            None => {
+                let mut end = self.lock_end();
+                if let Some(abandoned) = &end.abandoned {
+                    return Some(Arc::clone(abandoned));
+                }
+                let new = waiter.insert(Arc::new(Completion::new()));
+                end.waiters.push(Arc::clone(new));
+                new
+            }
+        };
+        // Without the lock, because the waker is code of the program.
+        waiter.poll(waker).then(|| self.abandoned())
+    }
+
+    /// Nobody waits by this any more.
+    pub(crate) fn forget_waiter(&self, waiter: &Arc<Completion>) {
+        self.lock_end().waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+    }
+
+    /// The lines, once a waiter was finished, which happens after the end was noted.
+    fn abandoned(&self) -> Arc<[String]> {
+        self.lock_end().abandoned.clone().expect("the runtime has ended")
     }
 }
 
