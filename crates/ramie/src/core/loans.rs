@@ -16,9 +16,9 @@
 //! | the thread | waits for the loans |
 //! |---|---|
 //! | of a worker, and of a strand that is a thread | at the end of its closure; nobody joins it then |
-//! | that called `run`, or has ended a guest | before its thread-locals are destroyed ([`outlive`]) |
-//! | that has forgotten a guest, or has run fibers outside of `run` | when it abandons them, before its thread-locals are destroyed ([`note_lending`](thread_end::note_lending) has the gap) |
-//! | that ends the process: the main thread, or one on which a strand calls `exit` | never, because a job may wait for ever, and the process is to end. The docs of `ramie::fiber` state what a program may not do then |
+//! | that called `run`, or has ended a guest | before its thread-locals are destroyed (`core/worker/outlive.rs`) |
+//! | that has forgotten a guest, or has run fibers outside of `run` | when it abandons them, before its thread-locals are destroyed (`thread_end.rs` of `ramie-coro` describes the gap) |
+//! | that ends the process: the main thread, or one on which a strand calls `exit` | never, because a job may wait for ever, and the process is to end. The docs of `ramie::fiber` state the assumption about such a program |
 //!
 //! *The race to fear*: a loan begins after the thread has looked for the last time. A loan begins
 //! before its fiber can be abandoned, or by a borrower that is part of a loan itself. So once the
@@ -32,13 +32,9 @@ use std::{
     time::Duration,
 };
 
-use ramie_coro::thread_end;
 use ramie_driver::{logging, sys};
 
-use super::{
-    primitive::{AtomicUsize, Ordering},
-    worker,
-};
+use super::primitive::{AtomicUsize, Ordering};
 
 /// How long a thread waits before it says why it does not end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -85,7 +81,7 @@ impl Lender {
     }
 }
 
-/// Something that may use what a fiber has lent, until dropped.
+/// A borrower of values that a fiber has lent, until dropped.
 pub(crate) struct Loan(Arc<Loans>);
 
 impl Loan {
@@ -113,15 +109,16 @@ impl Loans {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody uses what a fiber has lent. Once the fibers are abandoned, this stays so.
+    /// Whether nobody uses a value that a fiber has lent. Once the fibers are abandoned, this stays
+    /// so.
     pub(crate) fn have_all_ended(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Blocks this thread, whose fibers are abandoned, until all loans have ended; not if it ends
-    /// the process.
+    /// Blocks this thread, whose fibers are abandoned, until all loans have ended. Not if it is the
+    /// main thread, as it is in the child of a fork, which lacks the threads of the borrowers.
     pub(crate) fn wait(&self) {
-        if self.have_all_ended() || ends_the_process() {
+        if self.have_all_ended() || sys::is_main_thread() {
             return;
         }
         let mut is_silent = true;
@@ -155,24 +152,4 @@ impl Loans {
              them were abandoned, and may have lent them thread-locals of this thread"
         ));
     }
-}
-
-/// Whether the end of this thread is that of the process, which waits for nobody: it is the main
-/// thread, or its destructors of thread-locals run while a strand does, which calls `exit`. Asked
-/// at each wait, because the child of a fork has only the thread that forked.
-pub(crate) fn ends_the_process() -> bool {
-    sys::is_main_thread() || worker::is_inside_run()
-}
-
-/// Makes the calling thread, whose fibers are abandoned, outlive their loans.
-pub(crate) fn outlive(loans: &Arc<Loans>) {
-    if loans.have_all_ended() || sys::is_main_thread() {
-        return;
-    }
-    // On a fiber, it is that of a `run` in a destructor: the wait is left to the thread itself.
-    if thread_end::has_begun() && !worker::is_inside_run() {
-        return loans.wait();
-    }
-    let loans = Arc::clone(loans);
-    thread_end::before_locals_end(move || loans.wait());
 }

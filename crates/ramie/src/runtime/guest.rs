@@ -51,7 +51,7 @@ use super::{
 };
 use crate::{
     core::{
-        loans, panic,
+        panic,
         worker::{self, Installed, RuntimeEnded, RuntimeRef, TurnEnd, Until, Worker, Workers},
     },
     fiber::{Builder, JoinHandle},
@@ -221,7 +221,7 @@ fn take(place: &Rc<SharedGuest>) -> Option<Guest> {
 
 /// Ends the guests of a thread whose thread-locals are about to be destroyed.
 fn end_forgotten() {
-    if loans::ends_the_process() {
+    if worker::ends_the_process() {
         return;
     }
     while let Some(place) = GUESTS.with(|guests| guests.borrow_mut().pop()) {

@@ -20,10 +20,9 @@ use super::{
     workforce::{Fibers, report},
 };
 use crate::core::{
-    loans,
     strand::SpawnOptions,
     time::Deadline,
-    worker::{AbandonedFiber, Installed, ThreadStrands, Unended, Worker},
+    worker::{AbandonedFiber, Installed, ThreadStrands, Unended, Worker, outlive},
 };
 
 pub(super) fn run<F, T>(config: &Config, f: F) -> T
@@ -69,7 +68,7 @@ where
     let loans = Arc::clone(&worker.stacks.loans);
     drop(worker);
     let abandoned = end(&threads, &abandoned);
-    loans::outlive(&loans);
+    outlive(&loans);
     report(config, &abandoned);
     outcome.unwrap_or_else(|raised| raised.raise())
 }

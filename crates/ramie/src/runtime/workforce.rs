@@ -20,8 +20,8 @@ use ramie_driver::{
 use super::{AbandonedFibers, builder::Config, hooks::OnDuty, worker_threads::Threads};
 use crate::{
     core::{
-        loans, panic,
-        worker::{AbandonedFiber, Membership, Pool, Worker, Workers},
+        panic,
+        worker::{AbandonedFiber, Membership, Pool, Worker, Workers, outlive},
     },
     stall::{Watchdog, Watching},
 };
@@ -130,9 +130,9 @@ impl OtherWorkers {
         self.threads.join(&self.pool.loans);
         let abandoned = AbandonedFibers::of(&abandoned);
         workers.entrance.end(Arc::clone(&abandoned.lines));
-        // Last, because this blocks a thread that ends, and a job may wait for someone who waits for
-        // the end of the runtime.
-        loans::outlive(&self.pool.loans);
+        // Last, because this blocks a thread that ends, and a job may end only when another thread
+        // has waited for the end of the runtime.
+        outlive(&self.pool.loans);
         abandoned
     }
 }

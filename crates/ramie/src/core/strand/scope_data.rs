@@ -71,7 +71,7 @@ impl ScopeData {
     pub(crate) fn new() -> Self {
         let worker = worker::current();
         worker.check_can_wait();
-        worker.note_lending();
+        worker::note_lending(&worker);
         // Scopes ask which panics the hook has reported, also outside of `run`.
         try_install_hook();
         ScopeData {

@@ -21,9 +21,9 @@ use ramie_coro::thread_end::{self, HookOf};
 use ramie_driver::sys::{HandedOut, Lent};
 
 use super::defaults::{default_driver_choice, default_stack_size};
-use super::{CountedThread, Installed, Shared, Worker};
+use super::{CountedThread, Installed, Shared, Worker, outlive};
 use crate::core::{
-    loans::{self, Loan},
+    loans::Loan,
     strand::StrandHeader,
     time::{Clock, Deadline},
 };
@@ -57,7 +57,7 @@ fn abandon_fibers() {
     // be abandoned.
     if !worker.running.is_fiber() {
         worker.abandon_all();
-        loans::outlive(&worker.stacks.loans);
+        outlive(&worker.stacks.loans);
     }
 }
 
@@ -71,16 +71,14 @@ pub(super) fn note_suspended_fibers(shared: &Shared) {
     }
 }
 
-impl Worker {
-    /// A strand of this thread is about to lend what it has, maybe thread-locals, to other threads.
-    /// If the thread ends, or forgets the runtime that its loop drives, it has to wait for them
-    /// before those thread-locals are destroyed. A thread that calls `run`, or belongs to a runtime,
-    /// waits when its fibers are abandoned.
-    #[inline]
-    pub(crate) fn note_lending(&self) {
-        if self.membership.is_none() || self.root.guest.is_driven() {
-            thread_end::note_lending();
-        }
+/// Called before a strand of this thread lends values, maybe thread-locals, to other threads. If
+/// the strand is left suspended when the thread ends, the thread has to wait for the borrowers
+/// before those thread-locals are destroyed. Strands of a `run`, and of the threads of a runtime,
+/// are not left: the thread waits when it abandons them.
+#[inline]
+pub(crate) fn note_lending(worker: &Worker) {
+    if worker.membership.is_none() || worker.root.guest.is_driven() {
+        thread_end::note_lending();
     }
 }
 
@@ -95,7 +93,7 @@ pub(super) fn attach() {
     super::CURRENT.set(worker);
     ATTACHED.set(worker);
     // If a destructor of a thread-local attaches this worker, `AT_THREAD_END` may be destroyed
-    // already; then `end` abandons the fibers, unless they lend something.
+    // already; then the hook abandons the fibers that it is called for, and `end` all others.
     let _ = AT_THREAD_END.try_with(|_| ());
     thread_end::set_hook(HookOf::Fibers, abandon_fibers);
 }
@@ -128,7 +126,7 @@ unsafe extern "C" fn end(worker: *mut c_void) {
     let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
     // No thread will run the remaining fibers of `spawn_local` any more.
     worker.abandon_all();
-    loans::outlive(&worker.stacks.loans);
+    outlive(&worker.stacks.loans);
     ATTACHED.set(ptr::null());
     if ptr::eq(super::CURRENT.get(), &raw const *worker) {
         super::CURRENT.set(ptr::null());

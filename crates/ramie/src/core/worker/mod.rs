@@ -16,7 +16,8 @@
 //!   wait), [`lingering`] (the fibers for which it still waits), [`pool`] (threads for blocking
 //!   calls);
 //! - threads: [`current`] (the worker of this thread), [`attach`] (the small worker of a thread
-//!   outside `run`), [`root`] (the strand of the thread itself), [`panic_hook`];
+//!   outside `run`), [`outlive`] (threads that end after the borrowers of abandoned fibers),
+//!   [`root`] (the strand of the thread itself), [`panic_hook`];
 //! - dumps: [`survey`] (the worker's side), [`asking`] (the asker's), [`facts`] (the answers),
 //!   [`counts`] (counts instead of facts, for summaries), [`stack_copy`] (frames, for backtraces);
 //! - the rest: [`recorder`] (events for recordings), [`no_switch`] (regions without suspension),
@@ -48,6 +49,7 @@ mod io;
 mod lingering;
 mod no_switch;
 mod on_clock;
+mod outlive;
 mod outside;
 mod panic_hook;
 mod patience;
@@ -87,7 +89,7 @@ pub(crate) use self::{
     abandon::AbandonedFiber,
     asking::{AskersTurn, PendingSurvey, Surveyed, survey},
     at_once::note_complete_at_once,
-    attach::on_thread_strand,
+    attach::{note_lending, on_thread_strand},
     contexts::{end_contexts, note_context, note_no_context},
     counts::{SLOWEST, WaitCount},
     current::{Installed, current, is_inside_run, with_existing, yield_now},
@@ -102,6 +104,7 @@ pub(crate) use self::{
     lingering::Unended,
     no_switch::{NoSwitch, check_may_switch},
     on_clock::{WorkerClock, now_ns, pause},
+    outlive::{ends_the_process, outlive},
     panic_hook::{
         UNREPORTED, install_hook, note_reported, set_reported, try_install_hook, was_reported,
     },

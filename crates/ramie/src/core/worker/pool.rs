@@ -19,7 +19,7 @@ use ramie_driver::{
     sys::{CpuMask, HandedOut, Lent, RuntimeThread},
 };
 
-use super::{current, with_existing};
+use super::{Worker, current, note_lending, with_existing};
 use crate::core::{
     loans::{Loan, Loans},
     primitive::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -198,8 +198,7 @@ impl Pool {
         // Before a thread can take the job, which may ask for these.
         BEGUN.fetch_add(1, Relaxed);
         JOBS.fetch_add(1, Relaxed);
-        current().note_lending();
-        let loan = Loan::begin(Arc::clone(&current().stacks.loans));
+        let loan = begin_loan(&current());
         state.queue.push_back(Queued { job: JobRef((&raw const job).cast()), loan });
         drop(state);
         self.has_work.notify_one();
@@ -303,6 +302,11 @@ impl Pool {
             }
         }
     }
+}
+
+fn begin_loan(worker: &Worker) -> Loan {
+    note_lending(worker);
+    Loan::begin(Arc::clone(&worker.stacks.loans))
 }
 
 #[cold]
