@@ -16,10 +16,11 @@
 //! coroutine there, and std destroys that thread-local before the key. So there are several keys:
 //! one is used at each of the first 16 starts, and then whenever their number has doubled. A key
 //! for each suspension would be exact, but would leak about 50 bytes each time, because a key
-//! cannot be freed. The remaining gap is an assumption about the program, stated in the docs of
-//! [`Coroutine`](crate::Coroutine) and of `ramie::fiber`. Rare calls can afford that leak:
-//! [`before_locals_end`]. So can the first 1,024 of those that lend thread-locals to other threads:
-//! [`note_lending`].
+//! cannot be freed. Rare calls can afford that leak: [`before_locals_end`]. For fibers outside of
+//! `run` and those of guests, which a program can hardly keep from being left, it is afforded at
+//! each of the first 1,024 waits and lendings ([`note_wait`], [`note_lending`]). The remaining gaps
+//! are assumptions about the program, stated in the docs of [`Coroutine`](crate::Coroutine) and of
+//! `ramie::fiber`.
 
 #![allow(unsafe_code)]
 
@@ -34,8 +35,8 @@ type Hooks = [Option<fn()>; 2];
 thread_local! {
     // None of these has a destructor, so they are valid until the end of the thread.
     static STARTS: Cell<u64> = const { Cell::new(0) };
-    static LENDINGS: Cell<u64> = const { Cell::new(0) };
-    static NEXT_MARKED_LENDING: Cell<u64> = const { Cell::new(1) };
+    static WAITS: Marked = const { Marked::new() };
+    static LENDINGS: Marked = const { Marked::new() };
     static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
     static HOOKS: Cell<Hooks> = const { Cell::new([None; 2]) };
 }
@@ -80,7 +81,7 @@ end_markers! {
     T24 T25 T26 T27 T28 T29 T30 T31 T32 T33 T34 T35 T36 T37 T38 T39 T40 T41 T42 T43 T44 T45 T46 T47
 }
 
-/// Records the start or suspension of a body that must not outlive the thread-locals in use now.
+/// Records the start of a body that must not outlive the thread-locals in use now.
 pub fn note_start() {
     let number = STARTS.get() + 1;
     STARTS.set(number);
@@ -104,34 +105,58 @@ fn index_of(number: u64) -> usize {
     index as usize
 }
 
-/// Each of this many first lendings is marked, and then whenever their number has grown by this
-/// share of itself.
-const FIRST_LENDINGS: u64 = 1024;
-const LENDINGS_BETWEEN: u64 = 64;
+/// Each of this many first events is marked, and then whenever their number has grown by this share
+/// of itself.
+const FIRST_MARKED: u64 = 1024;
+const SHARE_MARKED: u64 = 64;
 
-/// Records that a body which may be left suspended when this thread ends is about to lend what it
-/// has, maybe thread-locals, to other threads. The hooks are called before a thread-local that has
-/// been used so far is destroyed, unless more than 1,024 lendings were recorded and it was first
-/// used after the last one with a mark. A mark leaks about 50 bytes until the end of the thread.
-#[inline]
-pub fn note_lending() {
-    let number = LENDINGS.get() + 1;
-    LENDINGS.set(number);
-    if number >= NEXT_MARKED_LENDING.get() {
-        mark_lending(number);
-    }
+/// Events, some of which are marked. The hooks are called before a thread-local that was in use at
+/// a mark is destroyed. A mark leaks about 50 bytes until the end of the thread.
+struct Marked {
+    number: Cell<u64>,
+    next: Cell<u64>,
 }
 
-#[cold]
-fn mark_lending(number: u64) {
-    NEXT_MARKED_LENDING.set(next_marked(number));
-    if !crate::sys::at_thread_end(call_hooks_at_end, std::ptr::null_mut()) {
-        note_start();
+impl Marked {
+    const fn new() -> Self {
+        Marked { number: Cell::new(0), next: Cell::new(1) }
+    }
+
+    #[inline]
+    fn note(&self) {
+        let number = self.number.get() + 1;
+        self.number.set(number);
+        if number >= self.next.get() {
+            self.mark(number);
+        }
+    }
+
+    #[cold]
+    fn mark(&self, number: u64) {
+        self.next.set(next_marked(number));
+        if !crate::sys::at_thread_end(call_hooks_at_end, std::ptr::null_mut()) {
+            note_start();
+        }
     }
 }
 
 fn next_marked(number: u64) -> u64 {
-    number + if number < FIRST_LENDINGS { 1 } else { number / LENDINGS_BETWEEN }
+    number + if number < FIRST_MARKED { 1 } else { number / SHARE_MARKED }
+}
+
+/// Records that bodies are suspended that must not outlive the thread-locals in use now, while the
+/// thread goes on. Where the C library lacks `__cxa_thread_atexit_impl`, this is as exact as
+/// [`note_start`].
+#[inline]
+pub fn note_wait() {
+    WAITS.with(Marked::note);
+}
+
+/// Records, as [`note_wait`] does, that a body which may be left suspended when this thread ends is
+/// about to lend values, maybe thread-locals, to other threads.
+#[inline]
+pub fn note_lending() {
+    LENDINGS.with(Marked::note);
 }
 
 unsafe extern "C" fn call_hooks_at_end(_: *mut c_void) {
@@ -218,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lendings_are_marked_and_then_few() {
+    fn the_first_events_are_marked_and_then_few() {
         let mut marked = std::iter::successors(Some(1), |number| Some(next_marked(*number)));
-        assert!(marked.by_ref().take(FIRST_LENDINGS as usize).eq(1..=FIRST_LENDINGS));
+        assert!(marked.by_ref().take(FIRST_MARKED as usize).eq(1..=FIRST_MARKED));
         assert!(marked.take_while(|number| *number < 1 << 32).count() < 1000);
     }
 }

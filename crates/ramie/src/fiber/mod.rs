@@ -13,34 +13,33 @@
 //! time. A context that can be taken off the thread and put back, such as the entered spans of
 //! `tracing`, may leave at each suspension: [`attach_context`].
 //!
-//! A second form of the assumption concerns stacks that outlive a thread's locals: a fiber of
-//! [`spawn_local`] outside [`run`](crate::run), or a coroutine, that is suspended inside
-//! `LocalKey::with` of a `std::thread_local!` when its thread ends. The thread destroys the value,
-//! so neither may continue. Fibers of `run` never do. Ramie abandons the other fibers, and leaks
-//! coroutines instead of unwinding them, as soon as it learns that the thread's destructors run. It
-//! learns that from thread-locals of its own that it uses late: after a wait that left fibers
-//! suspended, and at the start of a coroutine (the first 16 times, then whenever their number has
-//! doubled). A program cannot see when that was. So the assumption is that no destructor of a
-//! thread-local waits while such a fiber is left, and that no such coroutine is kept in a
-//! thread-local.
+//! A second form of the assumption concerns stacks that outlive a thread's locals: a coroutine, or
+//! a fiber, that is suspended inside `LocalKey::with` of a `std::thread_local!` when its thread
+//! ends. The thread destroys the value, so neither may continue. Fibers of [`run`](crate::run)
+//! never do; those of [`spawn_local`] outside `run`, and of a [`GuestRuntime`](crate::GuestRuntime)
+//! that was forgotten or is kept in a thread-local, are left until then. Ramie abandons them, and
+//! leaks coroutines instead of unwinding them, as soon as it learns that the thread's destructors
+//! run. It learns that before any thread-local is destroyed that was in use at certain moments:
+//! - for fibers, when a wait or a turn of the thread leaves them suspended; and when a scope is
+//!   opened or [`blocking`](crate::blocking()) called: each of the first 1,024 times, and then
+//!   whenever the number of such moments has grown by a 64th;
+//! - for coroutines, each of the first 16 times that one starts, and then whenever that number has
+//!   doubled. With a C library that lacks `__cxa_thread_atexit_impl`, such as musl, there are no
+//!   more for fibers.
 //!
-//! A third form concerns what a fiber lends from inside `LocalKey::with`: to a job of
-//! [`blocking`](crate::blocking()), or to strands of a scope on other threads. A thread whose
-//! fibers were abandoned ends after these have ended, which it says on stderr when it has waited
-//! for a second. What is left is three assumptions about the program:
+//! A program cannot see when that was, but it can use a thread-local when the thread begins. So the
+//! assumption is that a fiber that is left is not suspended inside `with` of a thread-local that
+//! was first used after the last such moment, and that no such coroutine is kept in a thread-local.
+//!
+//! A third form concerns what a fiber lends from inside `LocalKey::with`: to a job of `blocking`,
+//! or to strands of a scope on other threads. A thread whose fibers were abandoned ends after these
+//! have ended, which it says on stderr when it has waited for a second. The assumptions are:
 //! - The end of the process waits for nobody. If the main thread returns from `main`, or a fiber
 //!   calls [`std::process::exit`], the thread-locals of that thread are destroyed while other
 //!   threads go on for a moment. So none of them uses such a value then. (If a thread outside of
 //!   all runtimes calls `exit`, that is like the end of the thread: it waits.)
 //! - Ramie does not know to whom other crates lend. So a fiber that has lent such a value by
 //!   [`std::thread::scope`], and waits inside of that scope, is not abandoned.
-//! - A thread that forgets a [`GuestRuntime`](crate::GuestRuntime), keeps one in a thread-local, or
-//!   runs fibers outside [`run`](crate::run), learns of its end from thread-locals of Ramie, as
-//!   above. It also uses one when a scope is opened or `blocking` is called: each of the first
-//!   1,024 times, then whenever their number has grown by a 64th. So, beyond 1,024, its fibers lend
-//!   no thread-local that was first used since the last such moment. A program cannot see when that
-//!   was, but can use the thread-local when the thread begins. (A C library without
-//!   `__cxa_thread_atexit_impl`, such as musl, has no more such moments than for coroutines.)
 
 mod builder;
 mod handle;

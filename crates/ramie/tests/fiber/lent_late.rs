@@ -5,7 +5,7 @@
 use std::{
     cell::RefCell,
     mem,
-    sync::mpsc::{self, Receiver},
+    sync::mpsc::{self, Receiver, Sender},
     thread,
     time::Duration,
 };
@@ -17,12 +17,13 @@ use crate::{
 use ramie::{
     GuestRuntime,
     coro::Coroutine,
-    fiber::{self, Builder, Place},
+    fiber::{self, Builder, JoinHandle, Place},
 };
 
-/// More than the waits after each of which the thread's end is marked; the next mark follows the
-/// 32nd.
-const WAITS: usize = 20;
+/// Waits each of which marks the end of the thread, but the keys of coroutines would not.
+const FEW_WAITS: usize = 20;
+/// Waits after which only one in about 16 marks the end of the thread: the next is the 1,072nd.
+const MANY_WAITS: usize = 1060;
 
 /// Runs `lend` on a thread of its own, and checks that the value outlived its user.
 #[track_caller]
@@ -41,7 +42,7 @@ fn a_value_first_used_after_many_waits_outlives_a_job() {
     let _limit = Limit::of_this_test();
     check(|reports, begun| {
         drop(fiber::spawn_local(fiber::park));
-        (0..WAITS).for_each(|_| fiber::sleep(Duration::from_micros(100)));
+        (0..MANY_WAITS).for_each(|_| fiber::sleep(Duration::from_micros(100)));
         drop(fiber::spawn_local(move || lend_to_a_job(&reports)));
         fiber::yield_now();
         begun.recv().unwrap();
@@ -51,7 +52,7 @@ fn a_value_first_used_after_many_waits_outlives_a_job() {
 /// Gives a guest many turns, then one in which `lend` begins.
 fn lend_late(guest: &mut GuestRuntime, lend: impl FnOnce() + 'static) {
     drop(guest.spawn_local(fiber::park).unwrap());
-    (0..WAITS).for_each(|_| _ = guest.turn(Duration::ZERO));
+    (0..MANY_WAITS).for_each(|_| _ = guest.turn(Duration::ZERO));
     drop(guest.spawn_local(lend).unwrap());
     guest.turn(Duration::ZERO);
 }
@@ -103,6 +104,51 @@ fn a_value_first_used_after_many_turns_outlives_another_worker() {
     let outlived = ends.join().unwrap();
     let seen = outlived.recv_timeout(Duration::from_millis(50));
     assert!(seen.is_err(), "a strand of the other worker went on: {seen:?}");
+}
+
+/// When it is destroyed, tells whether the fiber that waits inside of `with` was abandoned.
+#[derive(Default)]
+struct Waited(RefCell<Option<(JoinHandle<()>, Sender<bool>)>>);
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        let Some((waits, sender)) = self.0.take() else { return };
+        sender.send(waits.is_finished()).unwrap();
+    }
+}
+
+thread_local!(static WAITED: Waited = Waited::default());
+
+fn wait_inside() {
+    WAITED.with(|_| fiber::park());
+}
+
+/// Otherwise its wait, or its op, would be ended when the value, in which it may lie, is destroyed.
+#[test]
+fn a_fiber_that_waits_in_a_value_first_used_late_is_abandoned_before_its_end() {
+    let _limit = Limit::of_this_test();
+    let (sender, was_abandoned) = mpsc::channel();
+    let by_guest = sender.clone();
+    let ends = thread::spawn(move || {
+        drop(fiber::spawn_local(fiber::park));
+        (0..FEW_WAITS).for_each(|_| fiber::sleep(Duration::from_micros(100)));
+        let waits = fiber::spawn_local(wait_inside);
+        fiber::yield_now();
+        WAITED.with(|waited| waited.0.replace(Some((waits, sender))));
+    });
+    ends.join().unwrap();
+    assert!(was_abandoned.recv().unwrap(), "a fiber outside run");
+    let ends = thread::spawn(move || {
+        let mut guest = impatient(1).start_guest().unwrap();
+        drop(guest.spawn_local(fiber::park).unwrap());
+        (0..FEW_WAITS).for_each(|_| _ = guest.turn(Duration::ZERO));
+        let waits = guest.spawn_local(wait_inside).unwrap();
+        guest.turn(Duration::ZERO);
+        WAITED.with(|waited| waited.0.replace(Some((waits, by_guest))));
+        mem::forget(guest);
+    });
+    ends.join().unwrap();
+    assert!(was_abandoned.recv().unwrap(), "a fiber of a guest");
 }
 
 /// The thread has waited before, so that its worker has been there before the value.

@@ -67,7 +67,7 @@ fn abandon_fibers() {
 #[inline]
 pub(super) fn note_suspended_fibers(shared: &Shared) {
     if shared.live() > 0 {
-        thread_end::note_start();
+        thread_end::note_wait();
     }
 }
 
