@@ -50,5 +50,11 @@ fn a_keeper_lives_as_long_as_it_has_something_to_do() {
         assert!(has_keeper());
         drop(pool);
         assert!(!has_keeper());
+
+        // Connections are missing, but a closed pool needs none.
+        let pool = Pool::builder().min_idle(1).build(Nothing);
+        assert!(has_keeper());
+        pool.close();
+        assert!(!has_keeper());
     });
 }

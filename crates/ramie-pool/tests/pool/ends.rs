@@ -49,6 +49,32 @@ fn close_drops_idle_connections_at_once() {
     });
 }
 
+/// The keeper has been spawned, and has not run yet.
+#[test]
+fn a_pool_that_is_closed_opens_no_missing_connections() {
+    let runtime = ramie::Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        let (pool, server) = pool(|pool| pool.min_idle(2));
+        pool.close();
+        let_others_run();
+        assert_eq!((server.opened.load(SeqCst), pool.stats().connects), (0, 0));
+    });
+}
+
+/// A keeper that waits does not keep the pool.
+#[test]
+fn connections_are_closed_with_the_last_handle() {
+    ramie::run(|| {
+        let (pool, server) = pool(|pool| pool.min_idle(2));
+        let_others_run();
+        drop(pool.get().unwrap());
+        let_others_run();
+        drop(pool);
+        let_others_run();
+        assert_eq!(server.open.load(SeqCst), 0);
+    });
+}
+
 #[test]
 fn a_guard_may_outlive_the_pool() {
     ramie::run(|| {

@@ -164,6 +164,46 @@ fn the_keeper_tries_again_after_growing_pauses() {
 }
 
 #[test]
+fn the_pauses_grow_to_half_a_minute() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| pool.min_idle(1));
+        server.is_down.store(true, SeqCst);
+        let_others_run();
+        for (attempt, pause) in (2..).zip([1, 2, 4, 8, 16, 32, 32, 32]) {
+            advance(SECOND * pause - SECOND / 2);
+            assert_eq!(pool.stats().failed_connects, attempt - 1);
+            advance(SECOND / 2);
+            assert_eq!(pool.stats().failed_connects, attempt);
+        }
+    });
+}
+
+/// Its place, and its share of the bound, are free when the keeper is called.
+#[test]
+fn a_connection_that_is_discarded_is_replaced() {
+    on_clock(|| {
+        let (pool, _server) = silent_pool(|pool| pool.max_size(1).min_idle(1));
+        let mut only = pool.get().unwrap();
+        only.mark_broken();
+        let_others_run();
+        drop(only);
+        let_others_run();
+        assert_eq!((pool.stats().idle, pool.stats().connects), (1, 2));
+    });
+}
+
+#[test]
+fn several_calls_make_one_keeper() {
+    on_clock(|| {
+        let spawned = || ramie::metrics::metrics().spawned;
+        let before = spawned();
+        let (pool, _server) = silent_pool(|pool| pool.max_size(2).min_idle(1));
+        drop((pool.get().unwrap(), pool.get().unwrap()));
+        assert_eq!(spawned(), before + 1);
+    });
+}
+
+#[test]
 fn an_idle_pool_holds_up_neither_the_clock_nor_the_runtime() {
     // Leaked, as one in a static.
     let pool: &_ = ramie::run(|| {

@@ -3,6 +3,7 @@
 mod bound;
 mod ends;
 mod keeper;
+mod limits;
 mod protocol;
 mod random;
 mod reuse;

@@ -51,6 +51,10 @@ fn an_interrupted_exchange_on_one_connection_ends_in_a_wrong_answer() {
 fn a_connection_at_rest_is_used_again() {
     assert!(is_used_again(|pool| pool.get().unwrap().check(1)));
     assert!(is_used_again(|pool| {
+        let mut connection = pool.get().unwrap();
+        (1..4).for_each(|n| connection.check(n));
+    }));
+    assert!(is_used_again(|pool| {
         let connection = cancel::scope(|scope| {
             let mut connection = pool.get().unwrap();
             connection.check(1);
@@ -184,6 +188,22 @@ fn a_guard_may_move_to_another_strand_before_its_first_use() {
         let mut connection = pool.get().unwrap();
         connection.check(1);
         fiber::spawn(move || connection.check(2)).join().unwrap();
+    }));
+    // Not even if it comes back, and whatever the other strand has done with it.
+    assert!(!is_used_again(|pool| {
+        let mut connection = pool.get().unwrap();
+        connection.check(1);
+        let lends = move || {
+            connection.check(2);
+            connection
+        };
+        drop(fiber::spawn(lends).join().unwrap());
+    }));
+    assert!(!is_used_again(|pool| {
+        let mut connection = pool.get().unwrap();
+        connection.check(1);
+        let reads = move || (connection.number, connection);
+        drop(fiber::spawn(reads).join().unwrap());
     }));
     assert!(!is_used_again(|pool| {
         let mut connection = pool.get().unwrap();
