@@ -17,8 +17,8 @@
 //! nothing.
 //! Lines that begin with a blank go on with the line before. `#` begins a comment.
 //!
-//! A test is `package:binary` or `package:binary:filter`. The package is `ramie`, `driver`, `coro`
-//! or `models`; the binary one of its test programs, or `lib`; the filter is libtest's,
+//! A test is `package:binary` or `package:binary:filter`. The package is `ramie`, `driver`, `coro`,
+//! `pool` or `models`; the binary one of its test programs, or `lib`; the filter is libtest's,
 //! such as `file::` for the tests of one file.
 
 use std::{fs, path::Path};

@@ -10,7 +10,8 @@ use std::{
 use crate::list::Mutant;
 
 /// Crates whose sources are mutated; each gets a module that knows the chosen mutant.
-const CRATES: &[&str] = &["crates/ramie", "crates/ramie-driver", "crates/ramie-coro"];
+const CRATES: &[&str] =
+    &["crates/ramie", "crates/ramie-driver", "crates/ramie-coro", "crates/ramie-pool"];
 
 /// The files of the workspace that the build needs.
 const COPIED: &[&str] =
@@ -79,6 +80,9 @@ pub fn all(root: &Path, mutants: &[Mutant]) -> Result<Vec<File>, String> {
 fn adapt(name: &str, mut bytes: Vec<u8>) -> Vec<u8> {
     if CRATES.iter().any(|at| name == format!("{at}/src/lib.rs")) {
         bytes.extend_from_slice(b"\nmod mutants;\n");
+        // The module has the one unsafe attribute of such a crate.
+        let text = String::from_utf8_lossy(&bytes);
+        return text.replace("#![forbid(unsafe_code)]", "#![deny(unsafe_code)]").into_bytes();
     } else if name == "models/tree/mod.rs" {
         bytes.extend_from_slice(b"\npub(crate) mod mutants;\n");
     } else if name == "models/canaries.rs" {

@@ -36,8 +36,9 @@ fn package(name: &str) -> Result<(String, &'static [&'static str]), String> {
         "ramie" => Ok((format!("{TREE}/crates/ramie"), &["--features", "faults"])),
         "driver" => Ok((format!("{TREE}/crates/ramie-driver"), &["--features", "faults"])),
         "coro" => Ok((format!("{TREE}/crates/ramie-coro"), &[])),
+        "pool" => Ok((format!("{TREE}/crates/ramie-pool"), &[])),
         "models" => Ok((format!("{TREE}/models"), &[])),
-        _ => Err(format!("unknown package `{name}`: expected ramie, driver, coro or models")),
+        _ => Err(format!("unknown package `{name}`: expected ramie, driver, coro, pool or models")),
     }
 }
 

@@ -117,8 +117,15 @@ fn a_fiber_is_placed_named_and_given_a_stack() {
             let fiber = handle.spawn_on(Place::Worker(index), fiber::worker).unwrap();
             assert_eq!(fiber.join().unwrap(), Some(index));
         }
+        let resting: Vec<_> = [0, 0, 2, 2, 2]
+            .map(|index| handle.spawn_on(Place::Worker(index), fiber::park).unwrap())
+            .into();
         let least = handle.spawn_on(Place::LeastLoaded, fiber::worker).unwrap();
-        assert!(least.join().unwrap().is_some());
+        assert_eq!(least.join().unwrap(), Some(1));
+        resting.into_iter().for_each(|fiber| {
+            fiber.fiber().unpark();
+            fiber.join().unwrap();
+        });
         let builder = Builder::new().name("reader".into()).stack_size(1 << 20);
         let name = || fiber::current().name().map(str::to_owned);
         let named = handle.spawn_with(builder, name).unwrap();
@@ -254,6 +261,15 @@ fn a_start_that_fails_is_an_error() {
     let runtime = Runtime::builder().strands(Strands::Fibers).driver(Driver::Poll).workers(1);
     let runtime = runtime.policy(policy).build().unwrap();
     assert_eq!(panic_text(|| drop(runtime.start())), "no policy today");
+    // The other workers have begun, and have to be stopped.
+    let policy = || -> ramie::policy::Lifo {
+        let name = thread::current().name().map(str::to_owned);
+        assert_ne!(name.as_deref(), Some("ramie-worker-0"), "none for the first");
+        ramie::policy::Lifo::default()
+    };
+    let runtime = Runtime::builder().strands(Strands::Fibers).driver(Driver::Poll).workers(3);
+    let runtime = runtime.policy(policy).build().unwrap();
+    assert!(panic_text(|| drop(runtime.start())).contains("none for the first"));
     let hook = Runtime::builder().strands(Strands::Fibers).workers(2).on_worker_start(|index| {
         assert_ne!(index, 1, "not that one");
     });

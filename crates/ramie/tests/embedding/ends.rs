@@ -76,6 +76,51 @@ fn a_later_shutdown_ends_the_grace_period_earlier() {
     assert_eq!(ends.join().unwrap(), 1);
 }
 
+#[test]
+fn a_later_shutdown_does_not_extend_the_grace_period() {
+    let _limit = Limit::of_this_test();
+    let runtime = on_fibers(2);
+    let handle = runtime.handle();
+    let _stuck = handle.spawn(fiber::park).unwrap();
+    handle.begin_shutdown(Duration::from_millis(5));
+    assert_eq!(handle.shutdown(Duration::from_secs(3600)).count(), 1);
+}
+
+#[test]
+fn a_panic_of_the_function_for_abandoned_fibers_is_that_of_the_shutdown() {
+    let _limit = Limit::of_this_test();
+    let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
+    let builder = builder.on_abandoned(|_| panic::resume_unwind(Box::new("of the report")));
+    let runtime = builder.build().unwrap();
+    let with_a_stuck_fiber = || {
+        let runtime = runtime.start().unwrap();
+        let _stuck = runtime.handle().spawn(fiber::park).unwrap();
+        runtime
+    };
+    let said = panic_text(|| with_a_stuck_fiber().shutdown(Duration::ZERO));
+    assert_eq!(said, "of the report");
+    let runtime = with_a_stuck_fiber();
+    runtime.handle().begin_shutdown(Duration::ZERO);
+    drop(runtime);
+}
+
+#[test]
+fn a_future_that_is_abandoned_is_an_error_of_its_caller() {
+    let _limit = Limit::of_this_test();
+    let runtime = on_fibers(1);
+    let handle = runtime.handle();
+    let (begins, begun) = mpsc::channel();
+    let waits = thread::spawn(move || {
+        handle.block_on(async move {
+            begins.send(()).unwrap();
+            std::future::pending::<()>().await;
+        })
+    });
+    begun.recv().unwrap();
+    assert_eq!(runtime.shutdown(Duration::ZERO).count(), 1);
+    assert!(waits.join().unwrap().is_err_and(|ended| !ended.is_forked()));
+}
+
 /// More are spawned than two workers start in the time.
 #[test]
 fn closures_that_have_not_started_are_dropped_at_the_end_of_the_grace_period() {
@@ -193,15 +238,19 @@ fn all_that_wait_for_the_end_are_woken() {
 
 #[test]
 fn nothing_is_left_of_a_runtime_that_has_ended() {
+    if !is_child() {
+        // Other tests would have threads, too.
+        return assert_success(&child("nothing_is_left_of_a_runtime_that_has_ended"));
+    }
     let _limit = Limit::of_this_test();
-    // In a process of its own the counts would be exact; here other tests run beside this one, so
-    // they have to come back to what they were at some moment.
     let before = (threads(), descriptors());
     let runtime = on_fibers(2);
     let fiber = runtime.handle().spawn(|| ramie::blocking(|| 2)).unwrap();
     assert_eq!(fiber.join().unwrap(), 2);
     runtime.shutdown(Duration::MAX);
+    let start = Instant::now();
     wait_until(|| threads() <= before.0 && descriptors() <= before.1);
+    assert!(start.elapsed() < Duration::from_secs(9), "a thread of the pool is idle for 10 s");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use super::common::{Limit, on_each, panic_text};
 const SOON: Duration = Duration::from_millis(5);
 
 /// Whether the descriptor is readable within that time.
-fn is_readable(guest: &GuestRuntime, within: Duration) -> bool {
+pub(crate) fn is_readable(guest: &GuestRuntime, within: Duration) -> bool {
     let within = Timespec::try_from(within).unwrap();
     let mut set = [PollFd::from_borrowed_fd(guest.as_fd(), PollFlags::IN)];
     loop {
@@ -228,6 +228,57 @@ fn a_turn_ends_when_its_time_is_over_though_fibers_can_run() {
     });
 }
 
+/// Without a switch the loop could not look whether the turn is over.
+#[test]
+fn the_shortest_turn_starts_one_fiber() {
+    let _limit = Limit::of_this_test();
+    on_each(&[1], |runtime| {
+        let mut guest = runtime.start_guest().unwrap();
+        settle(&mut guest);
+        let count = Rc::new(Cell::new(0));
+        for _ in 0..10 {
+            let counted = Rc::clone(&count);
+            guest.spawn_local(move || counted.set(counted.get() + 1)).unwrap();
+        }
+        assert!(is_readable(&guest, SOON), "they make a turn due");
+        assert_eq!(guest.turn(Duration::ZERO), Turned::Busy);
+        assert_eq!(count.get(), 1);
+        drive(&mut guest, || count.get() == 10);
+    });
+}
+
+/// Another worker cannot take them, because it is blocked; the loop takes them without a wake.
+#[test]
+fn a_turn_takes_what_other_workers_leave() {
+    let _limit = Limit::of_this_test();
+    on_each(&[2], |runtime| {
+        let mut guest = runtime.start_guest().unwrap();
+        let (begins, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let blocks = guest.handle().spawn_on(fiber::Place::Worker(1), move || {
+            let fibers = [(); 4].map(|()| fiber::spawn(fiber::worker));
+            begins.send(()).unwrap();
+            released.recv().unwrap();
+            fibers.map(|fiber| fiber.join().unwrap())
+        });
+        begun.recv().unwrap();
+        let outside = guest.handle().spawn(fiber::worker).unwrap();
+        while !outside.is_finished() {
+            guest.turn(SOON);
+        }
+        assert_eq!(outside.join().unwrap(), Some(0));
+        // That one, and one that was stolen.
+        while guest.handle().metrics().unwrap().ended < 2 {
+            guest.turn(SOON);
+        }
+        release.send(()).unwrap();
+        let blocks = blocks.unwrap();
+        drive(&mut guest, || blocks.is_finished());
+        let there = blocks.join().unwrap();
+        assert!(there.contains(&Some(0)), "{there:?}");
+    });
+}
+
 #[test]
 fn further_workers_run_on_threads_of_their_own() {
     let _limit = Limit::of_this_test();
@@ -317,6 +368,31 @@ fn a_clock_of_a_test_drives_its_timers() {
     drive(&mut guest, || fiber.is_finished());
 }
 
+/// A clock that jumps does so when all workers rest, and in a turn the worker of the loop does not.
+#[test]
+fn no_clock_jumps_in_a_turn() {
+    let _limit = Limit::of_this_test();
+    let builder = Runtime::builder().strands(ramie::Strands::Fibers).workers(2).stall_limit(None);
+    let runtime = builder.clock(ManualClock::jumping()).build().unwrap();
+    let mut guest = runtime.start_guest().unwrap();
+    settle(&mut guest);
+    let handle = guest.handle();
+    let computes = guest.spawn_local(move || {
+        let sleeps = handle.spawn_on(fiber::Place::Worker(1), || {
+            fiber::sleep(Duration::from_secs(3600));
+        });
+        let sleeps = sleeps.unwrap();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {
+            assert!(!sleeps.is_finished(), "an hour has passed while a fiber computed");
+        }
+        sleeps.join().unwrap();
+    });
+    let computes = computes.unwrap();
+    drive(&mut guest, || computes.is_finished());
+    computes.join().unwrap();
+}
+
 #[test]
 fn it_is_refused_inside_a_runtime() {
     let _limit = Limit::of_this_test();
@@ -346,7 +422,8 @@ fn memory_is_given_back_while_the_loop_waits() {
     for _ in 0..2000 {
         guest.spawn_local(fiber::yield_now).unwrap();
     }
-    settle(&mut guest);
+    let next = settle(&mut guest);
+    assert!(next.is_some_and(|next| next <= Duration::from_secs(1)), "{next:?}");
     let before = stacks(&mut guest);
     assert!(before > 100, "{before} stacks");
     let start = Instant::now();

@@ -14,6 +14,7 @@ use ramie::{Driver, GuestRuntime, Runtime, RuntimeEnded, Strands, Turned, channe
 use super::{
     common::{Limit, assert_success, child, is_child, on_each, text},
     ends::in_child,
+    guest::is_readable,
 };
 
 fn guest(workers: usize) -> GuestRuntime {
@@ -55,7 +56,10 @@ fn turns_end_once_a_shutdown_has_begun_and_all_fibers_have_ended() {
         drop(sender);
         while guest.turn(Duration::from_millis(1)) != Turned::Ended {}
         fiber.join().unwrap();
-        assert_eq!(guest.turn(Duration::ZERO), Turned::Ended);
+        for _ in 0..3 {
+            assert!(is_readable(&guest, Duration::from_secs(10)), "the loop has to hear of it");
+            assert_eq!(guest.turn(Duration::ZERO), Turned::Ended);
+        }
         assert_eq!(guest.shutdown(Duration::MAX).count(), 0);
     });
 }
@@ -227,4 +231,39 @@ fn a_drop_does_not_wait_for_the_descriptor_that_it_holds_itself() {
     // A machine that is busy may delay one of them.
     let quickest = (0..3).map(|_| slowest_of_nine()).min().unwrap();
     assert!(quickest < Duration::from_millis(900), "{quickest:?}");
+}
+
+#[test]
+fn a_destructor_that_runs_in_a_panic_gets_no_turn() {
+    let _limit = Limit::of_this_test();
+    struct Turns(GuestRuntime, mpsc::Sender<String>);
+    impl Drop for Turns {
+        fn drop(&mut self) {
+            let said = super::common::panic_text(|| self.0.turn(Duration::ZERO));
+            self.1.send(said).unwrap();
+        }
+    }
+    let (report, reports) = mpsc::channel();
+    let dropped = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+        let _turns = Turns(guest(1), report);
+        panic::resume_unwind(Box::new("while it runs"));
+    }));
+    assert!(dropped.is_err());
+    let said = reports.recv().unwrap();
+    assert!(said.contains("in a destructor that runs during a panic"), "{said}");
+}
+
+#[test]
+fn what_a_guest_abandons_is_reported_on_its_thread() {
+    let _limit = Limit::of_this_test();
+    let (report, reports) = mpsc::channel();
+    let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
+    let builder = builder.on_abandoned(move |fibers| {
+        report.send((fibers.count(), thread::current().id())).unwrap();
+    });
+    let mut guest = builder.build().unwrap().start_guest().unwrap();
+    guest.spawn_local(fiber::park).unwrap();
+    guest.turn(Duration::from_millis(1));
+    assert_eq!(guest.shutdown(Duration::ZERO).count(), 1);
+    assert_eq!(reports.recv().unwrap(), (1, thread::current().id()));
 }
