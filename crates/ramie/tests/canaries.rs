@@ -7,6 +7,11 @@ use std::{
     thread,
 };
 
+use ramie::{
+    Runtime, Strands,
+    fiber::{self, Place},
+};
+
 /// For `.ci/limit`, which names it.
 #[test]
 #[ignore = "hangs on purpose, for .ci/limit"]
@@ -43,6 +48,33 @@ fn a_freed_value_is_read_on_a_thread() {
 #[test]
 #[ignore = "races on purpose, for .ci/thread"]
 fn two_threads_write_without_order() {
+    write_without_order(|write| {
+        thread::scope(|s| {
+            s.spawn(write);
+            s.spawn(write);
+        });
+    });
+}
+
+/// As above, with the accesses on the stacks of fibers.
+#[test]
+#[ignore = "races on purpose, for .ci/thread"]
+fn two_fibers_write_without_order() {
+    write_without_order(|write| {
+        let builder = Runtime::builder().strands(Strands::Fibers).workers(2);
+        builder.build().unwrap().run(|| {
+            fiber::scope(|s| {
+                for worker in [0, 1] {
+                    let there = fiber::Builder::new().on(Place::Worker(worker));
+                    there.spawn_scoped(s, write).unwrap();
+                }
+            });
+        });
+    });
+}
+
+/// Lets `run_twice` call a closure on two threads at once; both write to the same place.
+fn write_without_order(run_twice: impl FnOnce(&(dyn Fn() + Sync))) {
     struct Shared(UnsafeCell<u64>);
     // SAFETY: none: this is the fault that must be caught.
     unsafe impl Sync for Shared {}
@@ -55,12 +87,8 @@ fn two_threads_write_without_order() {
     let shared = Shared(UnsafeCell::new(0));
     // At once, or the sanitizer may have forgotten the first thread when the second writes.
     let both_run = Barrier::new(2);
-    let write = || {
+    run_twice(&|| {
         both_run.wait();
         (0..1000).for_each(|_| shared.add());
-    };
-    thread::scope(|s| {
-        s.spawn(write);
-        s.spawn(write);
     });
 }
