@@ -33,8 +33,8 @@ const FIELDS_KEPT: usize = 32;
 pub(crate) struct Head {
     pub(crate) bytes: Vec<u8>,
     pub(crate) method: Method,
-    /// Where the target lies in `bytes`.
-    pub(crate) target_at: (u16, u16),
+    /// A copy of the target, which is looked at as text several times.
+    pub(crate) target_text: String,
     pub(crate) target: Target,
     /// The scheme of the target is `https`.
     pub(crate) is_https: bool,
@@ -69,7 +69,7 @@ impl Head {
         Head {
             bytes: Vec::new(),
             method: Method::GET,
-            target_at: (0, 0),
+            target_text: String::new(),
             target: Target::EMPTY,
             is_https: false,
             is_http_1_0: false,
@@ -83,6 +83,7 @@ impl Head {
 
     /// Forgets the head, and gives memory back if there is much of it.
     pub(crate) fn forget(&mut self) {
+        // The target is a part of the bytes.
         if self.bytes.capacity() > BYTES_KEPT || self.fields.capacity() > FIELDS_KEPT {
             *self = Head::new();
         }
@@ -192,6 +193,9 @@ enum Unparsed {
 }
 
 impl From<Refusal> for Unparsed {
+    // A call, so that the compiler knows that it is rare, and lays the usual way out in one piece.
+    #[cold]
+    #[inline(never)]
     fn from(refusal: Refusal) -> Self {
         Unparsed::Refused(refusal)
     }
@@ -216,13 +220,8 @@ fn parse_into<'b>(
     let mut request = Request::new(&mut []);
     let length = match request.parse_with_uninit_headers(bytes, room) {
         Ok(Status::Complete(length)) => length,
-        Err(Error::TooManyHeaders) => return Err(Unparsed::TooManyFields),
-        Err(Error::Version) => return Err(version_refused(bytes).into()),
-        Err(Error::NewLine) => return Err(BARE_LINE_FEED.into()),
-        Err(Error::HeaderName | Error::HeaderValue) => {
-            return Err(Refusal::malformed("a field of the request is malformed").into());
-        }
-        Ok(Status::Partial) | Err(_) => return Err(MALFORMED.into()),
+        Ok(Status::Partial) => return Err(MALFORMED.into()),
+        Err(error) => return Err(unparsed(error, bytes)),
     };
     let bytes = &bytes[..length];
     check_line_ends(bytes, request.headers)?;
@@ -234,7 +233,8 @@ fn parse_into<'b>(
     head.method = Method::from_bytes(method.as_bytes())
         .map_err(|_| Refusal::malformed("the method of the request is malformed"))?;
     head.target = target::parse(&head.method, path.as_bytes())?;
-    head.target_at = place(bytes, path.as_bytes());
+    head.target_text.clear();
+    head.target_text.push_str(path);
     head.is_https = head.target.is_https(path.as_bytes());
     head.is_http_1_0 = request.version == Some(0);
     read_fields(bytes, request.headers, limits, head)?;
@@ -244,6 +244,20 @@ fn parse_into<'b>(
     head.bytes.clear();
     head.bytes.extend_from_slice(bytes);
     Ok(length)
+}
+
+#[cold]
+#[inline(never)]
+fn unparsed(error: Error, bytes: &[u8]) -> Unparsed {
+    match error {
+        Error::TooManyHeaders => Unparsed::TooManyFields,
+        Error::Version => version_refused(bytes).into(),
+        Error::NewLine => BARE_LINE_FEED.into(),
+        Error::HeaderName | Error::HeaderValue => {
+            Refusal::malformed("a field of the request is malformed").into()
+        }
+        _ => MALFORMED.into(),
+    }
 }
 
 const BARE_LINE_FEED: Refusal =
@@ -373,16 +387,10 @@ fn place(head: &[u8], part: &[u8]) -> (u16, u16) {
 }
 
 impl Head {
-    fn text(&self, (start, end): (usize, usize)) -> &str {
-        // `target::parse` has accepted ASCII only.
-        str::from_utf8(&self.bytes[start..end]).unwrap_or_default()
-    }
-
     /// The path of the target; `/` if it is empty.
     pub(crate) fn path(&self) -> &str {
-        let start = usize::from(self.target_at.0);
-        let (from, to) = self.target.path;
-        match self.text((start + usize::from(from), start + usize::from(to))) {
+        let (start, end) = self.target.path;
+        match &self.target_text[usize::from(start)..usize::from(end)] {
             "" => "/",
             path => path,
         }
@@ -390,22 +398,19 @@ impl Head {
 
     /// The query of the target.
     pub(crate) fn query(&self) -> Option<&str> {
-        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
-        let query = start + usize::from(self.target.path.1) + 1;
-        self.target.has_query.then(|| self.text((query, end)))
+        let start = usize::from(self.target.path.1) + 1;
+        self.target.has_query.then(|| &self.target_text[start..])
     }
 
     /// The host and the port of an absolute target.
     pub(crate) fn authority(&self) -> Option<&str> {
-        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
-        let authority = self.target.authority(&self.bytes[start..end])?;
+        let authority = self.target.authority(self.target_text.as_bytes())?;
         str::from_utf8(authority).ok()
     }
 
     /// The target.
     pub(crate) fn to_uri(&self) -> Uri {
-        let (start, end) = (usize::from(self.target_at.0), usize::from(self.target_at.1));
-        let target = Bytes::copy_from_slice(&self.bytes[start..end]);
+        let target = Bytes::copy_from_slice(self.target_text.as_bytes());
         // The tests of `target` show that the crate `http` takes what `target::parse` takes.
         Uri::from_maybe_shared(target).unwrap_or_default()
     }
