@@ -127,7 +127,7 @@ fn converse(
         stream,
         service,
         presence,
-        client,
+        client: client.clone(),
         receiver: Receiver::new(stream),
         input: std::mem::take(input),
         is_in_head: false,
@@ -179,7 +179,8 @@ struct Http1<'a, P> {
     stream: &'a Arc<Stream>,
     service: &'a Service,
     presence: &'a P,
-    client: &'a Client,
+    /// A copy, so that it lies beside what else a request touches.
+    client: Client,
     receiver: Receiver<'a>,
     input: Input,
     /// Part of a head has arrived.

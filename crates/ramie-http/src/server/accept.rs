@@ -172,7 +172,9 @@ fn serve(connection: &OpenConnection, is_of_proxy: bool, service: &Arc<Service>)
     let mut client = Client::unknown();
     let mut begin = Input::default();
     let served = entrance::enter(connection, is_of_proxy, &service.limits, &mut client, &mut begin)
-        .and_then(|()| connection::serve(stream, service, connection, &client, &mut begin));
+        .and_then(|()| {
+            connection::serve(stream, service, connection.presence(), &client, &mut begin)
+        });
     if let Err(error) = served {
         log_failure(&error);
     }

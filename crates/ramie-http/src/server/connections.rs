@@ -62,8 +62,11 @@ struct Table {
     by_network: HashMap<IpAddr, usize>,
 }
 
-/// The part of a connection that others reach.
+/// The part of a connection that others reach. It fits into one line of the cache, because a request
+/// changes its phase several times, and the lines of most connections are not in the cache.
+#[repr(align(64))]
 pub(super) struct Member {
+    connections: Arc<Connections>,
     stream: Arc<Stream>,
     /// The network that the connection counts for.
     network: OnceLock<IpAddr>,
@@ -78,7 +81,6 @@ pub(super) struct Member {
 
 /// One connection. Dropping it closes the connection.
 pub(super) struct OpenConnection {
-    connections: Arc<Connections>,
     key: u64,
     member: Arc<Member>,
 }
@@ -134,6 +136,7 @@ impl Connections {
             return Err((stream, Full::Network));
         }
         let member = Arc::new(Member {
+            connections: Arc::clone(self),
             stream,
             network: network.map_or_else(OnceLock::new, OnceLock::from),
             phase: AtomicU64::new(PhaseWord::new(Phase::Other, None).to_bits()),
@@ -146,7 +149,7 @@ impl Connections {
         table.next_key += 1;
         table.present.insert(key, Arc::clone(&member));
         drop(table);
-        Ok(OpenConnection { connections: Arc::clone(self), key, member })
+        Ok(OpenConnection { key, member })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -243,7 +246,7 @@ impl OpenConnection {
     /// Counts the connection of a proxy for its client. Returns false if the client has too many.
     pub(super) fn count_for(&self, client: IpAddr, most: usize) -> bool {
         let network = network_of(client);
-        let is_counted = self.connections.table().count_for(network, most);
+        let is_counted = self.member.connections.table().count_for(network, most);
         if is_counted {
             let _ = self.member.network.set(network);
         }
@@ -253,23 +256,29 @@ impl OpenConnection {
     pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.member.stream
     }
+
+    /// What the connection tells the server. The part itself, because each reference in between
+    /// would be looked up for each request.
+    pub(super) fn presence(&self) -> &impl Presence {
+        &*self.member
+    }
 }
 
-impl Presence for OpenConnection {
+impl Presence for Member {
     #[inline]
     fn enter(&self, phase: Phase) {
         let word = self.connections.phase_word(phase);
-        self.member.phase.store(word.to_bits(), Ordering::Relaxed);
+        self.phase.store(word.to_bits(), Ordering::Relaxed);
         if phase == Phase::Head {
-            self.member.is_new.store(false, Ordering::Relaxed);
+            self.is_new.store(false, Ordering::Relaxed);
         }
     }
 
     #[inline]
     fn enter_idle(&self) -> bool {
         let word = self.connections.phase_word(Phase::Idle);
-        self.member.phase.store(word.to_bits(), Ordering::SeqCst);
-        !self.connections.is_stopping() || self.member.is_new.load(Ordering::Relaxed)
+        self.phase.store(word.to_bits(), Ordering::SeqCst);
+        !self.connections.is_stopping() || self.is_new.load(Ordering::Relaxed)
     }
 
     fn is_stopping(&self) -> bool {
@@ -277,11 +286,11 @@ impl Presence for OpenConnection {
     }
 
     fn verdict(&self) -> Verdict {
-        Verdict::from_u8(self.member.verdict.load(Ordering::Acquire))
+        Verdict::from_u8(self.verdict.load(Ordering::Acquire))
     }
 
     fn scope(&self) -> &CancelHandle {
-        &self.member.cancel
+        &self.cancel
     }
 
     fn until_stop(&self) -> &CancelHandle {
@@ -337,7 +346,8 @@ impl Connections {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let mut table = self.connections.table();
+        let connections = &self.member.connections;
+        let mut table = connections.table();
         let member = table.present.remove(&self.key);
         if let Some(network) = self.member.network.get()
             && let Some(count) = table.by_network.get_mut(network)
@@ -351,8 +361,8 @@ impl Drop for OpenConnection {
         drop(table);
         // The stream closes here, after the lock is released, unless `stop` holds it just now.
         drop(member);
-        if is_last && self.connections.is_complete.load(Ordering::SeqCst) {
-            self.connections.all_gone.set();
+        if is_last && connections.is_complete.load(Ordering::SeqCst) {
+            connections.all_gone.set();
         }
     }
 }

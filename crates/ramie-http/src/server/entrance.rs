@@ -63,7 +63,7 @@ pub(super) fn enter(
     let stream = connection.stream();
     client.peer = stream.peer_addr();
     if is_of_proxy {
-        connection.enter(Phase::Handshake);
+        connection.presence().enter(Phase::Handshake);
         let header = receive_header(stream.transport(), begin)?;
         client.proxy_fields = header.fields;
         if let Some(peer) = header.client {
@@ -75,7 +75,7 @@ pub(super) fn enter(
     }
     #[cfg(feature = "tls")]
     if let Stream::Tls(tls) = &**stream {
-        client.tls = Some(shake_hands(tls, connection, std::mem::take(begin))?);
+        client.tls = Some(shake_hands(tls, connection.presence(), std::mem::take(begin))?);
     }
     Ok(())
 }
