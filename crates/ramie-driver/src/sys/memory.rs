@@ -74,7 +74,9 @@ pub fn prefetch_value<T>(value: *const T) {
         prefetch(value.cast::<u8>().wrapping_add(offset));
     }
     // The value may begin in the middle of a cache line.
-    prefetch(value.wrapping_add(1).cast());
+    if align_of::<T>() < 64 {
+        prefetch(value.wrapping_add(1).cast());
+    }
 }
 
 /// Asks for the cache line of `address`; any address will do, since a prefetch cannot fault.

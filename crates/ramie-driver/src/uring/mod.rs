@@ -27,6 +27,7 @@ mod drain;
 mod files;
 mod handshake;
 mod in_flight;
+mod item_queue;
 mod multishot;
 mod multishot_item;
 mod parting;

@@ -9,6 +9,7 @@ use io_uring::{cqueue, opcode};
 
 use super::buffer_ring::Filled;
 use super::buffers::Buffers;
+use super::item_queue::ItemQueue;
 use super::multishot_item::{NO_BUFFERS, item_of};
 use super::reap::Reaper;
 use super::ring::Ring;
@@ -38,12 +39,13 @@ enum MultishotState {
     Leaving,
 }
 
-/// One multishot op.
+/// One multishot op. It fills two lines of the cache, and prefetches fetch both.
+#[repr(align(64))]
 struct Multishot {
     op: MultishotOp,
     inbox: Arc<MultishotInbox>,
     /// The items that no strand has taken yet.
-    items: VecDeque<MultishotItem>,
+    items: ItemQueue,
     bytes: usize,
     /// The wake word of the strand that waits; 0 if none waits.
     user: u64,
@@ -58,6 +60,8 @@ struct Multishot {
     /// The number of receives in a row that have filled a small buffer.
     filled: u8,
 }
+
+const _: () = assert!(size_of::<Multishot>() <= 128);
 
 /// The multishot ops of one ring.
 pub(super) struct Multishots {
@@ -184,7 +188,7 @@ impl Multishots {
         let id = self.add(Box::new(Multishot {
             op,
             inbox: Arc::clone(inbox),
-            items: VecDeque::new(),
+            items: ItemQueue::default(),
             bytes: 0,
             user: 0,
             state: MultishotState::Idle,
