@@ -79,6 +79,8 @@ pub(super) struct Member {
     cancel: CancelHandle,
 }
 
+const _: () = assert!(size_of::<Member>() == 64);
+
 /// One connection. Dropping it closes the connection.
 pub(super) struct OpenConnection {
     key: u64,

@@ -34,8 +34,9 @@ use crate::{
 pub(crate) const BACKLOG: i32 = 4096;
 
 /// The options that std keeps in the open file description, kept beside the descriptor and shared
-/// by its duplicates.
+/// by its duplicates. In one line of the cache, because each op looks at several of them.
 #[derive(Default)]
+#[repr(align(64))]
 struct Options {
     /// In nanoseconds; 0: no timeout.
     read_timeout: AtomicU64,
@@ -50,6 +51,8 @@ struct Options {
     /// Lets calls that know only the descriptor find the leftovers.
     enlisted: OnceLock<EnlistedInbox>,
 }
+
+const _: () = assert!(size_of::<Options>() == 64);
 
 impl Drop for Options {
     fn drop(&mut self) {
