@@ -62,15 +62,14 @@ impl<'a> Frame<'a> {
 
     #[inline]
     pub(super) fn enter<T>(self, f: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a Frame<'a>);
+        struct Leave<'a>(&'a Membership, &'a Arc<Node>);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                if let Some(node) = self.0.scope() {
-                    self.0.membership.leave(node);
-                }
+                self.0.leave(self.1);
             }
         }
-        let _leave = Leave(&self);
+        // Of the kind that the caller has just made, so a limit has nothing to leave.
+        let _leave = self.scope().map(|node| Leave(&self.membership, node));
         context::with(&KEY, &self, f)
     }
 
@@ -82,7 +81,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn scope(&self) -> Option<&Arc<Node>> {
+    #[inline]
+    fn scope(&self) -> Option<&'a Arc<Node>> {
         match &self.kind {
             Kind::Node(node) => Some(node),
             Kind::Inherited(inherited) => inherited.node.as_ref(),
