@@ -146,9 +146,9 @@ fn check_line(length: usize, limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Parses the head with which `bytes` begin, and returns its length. None: it has not arrived as a
-/// whole, or is refused; then [`find_end`] and [`parse`] decide, whose refusals do not depend on the
-/// pieces in which a head arrives. Most heads arrive at once, and their end is not searched for.
+/// Parses the head with which `bytes` begin, and returns its length, without a search for its end.
+/// None: it has not arrived as a whole, is refused, or has many fields. Then [`find_end`] and
+/// [`parse`] decide, whose refusals do not depend on the pieces in which a head arrives.
 pub(crate) fn parse_at_once(bytes: &[u8], limits: &Limits, head: &mut Head) -> Option<usize> {
     check_start(bytes).ok()?;
     let bytes = &bytes[..bytes.len().min(limits.head_bytes.min(HEAD_MOST))];
@@ -209,8 +209,8 @@ fn parse_many(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<usize, U
     parse_into(bytes, limits, &mut many, head)
 }
 
-/// Parses the head with which `bytes` begin, and returns its length. If it is refused, `head` has no
-/// meaning.
+/// Parses the head with which `bytes` begin, and returns its length. If the head is refused, that
+/// in `head` has no meaning.
 fn parse_into<'b>(
     bytes: &'b [u8],
     limits: &Limits,

@@ -12,8 +12,8 @@ use ramie::{net::TcpStream, os::unix::net::UnixStream};
 use super::TlsStream;
 
 /// A stream of one connection. All its methods take it shared, because a body that is read on one
-/// fiber and a response that is written on another use it at once. In one line of the cache, because
-/// the streams of most connections are not in the cache when bytes arrive.
+/// fiber and a response that is written on another use it at once. In one line of the cache,
+/// because the streams of most connections are not in the cache when bytes arrive.
 #[repr(align(64))]
 pub(crate) enum Stream {
     Tcp(TcpStream),

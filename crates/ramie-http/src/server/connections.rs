@@ -62,8 +62,8 @@ struct Table {
     by_network: HashMap<IpAddr, usize>,
 }
 
-/// The part of a connection that others reach. It fits into one line of the cache, because a request
-/// changes its phase several times, and the lines of most connections are not in the cache.
+/// The part of a connection that others reach. It fits into one line of the cache, because each
+/// request changes the phase, and the lines of most connections are not in the cache then.
 #[repr(align(64))]
 pub(super) struct Member {
     connections: Arc<Connections>,

@@ -15,7 +15,7 @@ use ramie_coro::context;
 
 use super::{
     Cancelled,
-    node::{Membership, Node},
+    node::{Node, StrandMembership},
     notices::note_notice,
 };
 use crate::core::time::Deadline;
@@ -35,7 +35,7 @@ enum Kind<'a> {
 pub(super) struct Frame<'a> {
     kind: Kind<'a>,
     /// That of the strand in the scope, if the frame has one.
-    membership: Membership,
+    membership: StrandMembership,
     /// The number of calls that have returned early without an error because of this frame.
     ignored: Cell<u32>,
     /// Identifies this frame; assigned when first asked for.
@@ -44,7 +44,7 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn new(kind: Kind<'a>) -> Self {
-        let membership = Membership::new();
+        let membership = StrandMembership::new();
         Frame { kind, membership, ignored: Cell::new(0), serial: Cell::new(None) }
     }
 
@@ -62,14 +62,14 @@ impl<'a> Frame<'a> {
 
     #[inline]
     pub(super) fn enter<T>(self, f: impl FnOnce() -> T) -> T {
-        struct Leave<'a>(&'a Membership, &'a Arc<Node>);
-        impl Drop for Leave<'_> {
+        struct Departure<'a>(&'a StrandMembership, &'a Arc<Node>);
+        impl Drop for Departure<'_> {
             fn drop(&mut self) {
                 self.0.leave(self.1);
             }
         }
         // Of the kind that the caller has just made, so a limit has nothing to leave.
-        let _leave = self.scope().map(|node| Leave(&self.membership, node));
+        let _leave = self.scope().map(|node| Departure(&self.membership, node));
         context::with(&KEY, &self, f)
     }
 

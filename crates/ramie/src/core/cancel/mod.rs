@@ -47,9 +47,10 @@
 // A strand becomes a member of a scope when it first waits in it, and stays one until it leaves the
 // scope. `cancel` marks the node, then ends the waits of its members. A waiter joins, begins its
 // wait, then looks at the marks. *The race to fear* is a wait that begins while `cancel` goes
-// through the members. If the strand was a member before, either the one sees the mark, or the other
-// sees the wait, because both put a full fence between their store and their load. If it joins too
-// late to be seen, it sees the mark, because both hold the lock of the members, `cancel` first.
+// through the members. If the strand was a member before, either the one sees the mark, or the
+// other sees the wait, because both put a full fence between their store and their load. If it
+// joins too late to be seen, it sees the mark, because both hold the lock of the members, `cancel`
+// first.
 
 mod error;
 mod frame;

@@ -61,14 +61,14 @@ impl ScopeMember {
 /// The place of a strand among the members of a scope that it has entered. The strand joins when it
 /// first waits in the scope, because most calls in a scope never wait, and a cancellation has
 /// nothing to end before.
-pub(super) struct Membership {
+pub(super) struct StrandMembership {
     /// The entry, once the strand is a member.
     member: OnceCell<ScopeMember>,
 }
 
-impl Membership {
+impl StrandMembership {
     pub(super) const fn new() -> Self {
-        Membership { member: OnceCell::new() }
+        StrandMembership { member: OnceCell::new() }
     }
 
     /// Makes the current strand a member.
@@ -94,8 +94,8 @@ impl Membership {
     }
 }
 
-/// INVARIANT: links members that are alive, because `Node::with_member` and `Membership::leave` take
-/// a member off before its frame is left.
+/// INVARIANT: links members that are alive, because `Node::with_member` and
+/// `StrandMembership::leave` take a member off before its frame is left.
 struct List {
     first: *const ScopeMember,
     last: *const ScopeMember,
