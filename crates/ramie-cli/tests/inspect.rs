@@ -80,7 +80,9 @@ impl Page {
 
     fn request(&self, path: &str) -> String {
         let separator = if path.contains('?') { '&' } else { '?' };
-        format!("GET {path}{separator}token={} HTTP/1.1\r\nHost: {}\r\n\r\n", self.token, self.host)
+        let query = format!("{separator}token={}", self.token);
+        // By HTTP/1.0, so the end of an answer is that of the connection, also of events.
+        format!("GET {path}{query} HTTP/1.0\r\nHost: {}\r\n\r\n", self.host)
     }
 
     fn get(&self, path: &str) -> String {
@@ -182,10 +184,10 @@ fn the_page_has_a_policy_and_loads_nothing_else() {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     for part in [
         "HTTP/1.1 200 OK",
-        "Content-Security-Policy: default-src 'none'; ",
-        "Referrer-Policy: no-referrer",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
+        "content-security-policy: default-src 'none'; ",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
         "frame-ancestors 'none'",
     ] {
         assert!(head.contains(part), "no {part:?} in {head}");
@@ -203,16 +205,17 @@ fn requests_without_the_token_or_with_a_foreign_host_are_refused() {
     let wrong = format!("{}{}", &token[1..], &token[..1]);
     for path in ["/", "/events", "/strand/1.1"] {
         for query in ["", "?token=", "?token=x", &format!("?token={wrong}x"), "?t=1"] {
-            let request = format!("GET {path}{query} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let request = format!("GET {path}{query} HTTP/1.0\r\nHost: {host}\r\n\r\n");
             page.assert_refused(&request, "403");
         }
         let port = host.rsplit_once(':').unwrap().1;
         for foreign in ["evil.example", &format!("evil.example:{port}"), "localhost:1", ""] {
-            let request = format!("GET {path}?token={token} HTTP/1.1\r\nHost: {foreign}\r\n\r\n");
+            let request = format!("GET {path}?token={token} HTTP/1.0\r\nHost: {foreign}\r\n\r\n");
             page.assert_refused(&request, "403");
         }
-        page.assert_refused(&format!("GET {path}?token={token} HTTP/1.1\r\n\r\n"), "403");
-        let local = format!("GET /?token={token} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
+        page.assert_refused(&format!("GET {path}?token={token} HTTP/1.0\r\n\r\n"), "403");
+        page.assert_refused(&format!("GET {path}?token={token} HTTP/1.1\r\n\r\n"), "400");
+        let local = format!("GET /?token={token} HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n");
         assert!(page.exchange(&local).starts_with("HTTP/1.1 200 "));
     }
 }
@@ -222,7 +225,10 @@ fn garbage_is_refused_and_does_no_harm() {
     let page = Page::open("--web 127.0.0.1:0");
     page.assert_refused("\r\n\0\u{1}garbage\r\n\r\n", "400");
     page.assert_refused("\u{16}\u{3}\u{1}", "400");
-    page.assert_refused(&"x".repeat(100_000), "431");
+    page.assert_refused(&"x".repeat(100_000), "414");
+    let request = page.request("/");
+    let many = request.trim_end().to_owned() + &"\r\nX: 1".repeat(65) + "\r\n\r\n";
+    page.assert_refused(&many, "431");
     page.assert_refused(&page.request("/secret"), "404");
     page.assert_refused(&page.request("/strand/dump"), "404");
     page.assert_refused(&page.request("/").replacen("GET", "POST", 1), "405");
@@ -242,7 +248,7 @@ fn garbage_is_refused_and_does_no_harm() {
 fn events_are_live_and_a_strand_has_its_calls() {
     let page = Page::open("--web --interval 0.1");
     let mut events = page.events();
-    assert!(events.head().contains("Content-Type: text/event-stream"));
+    assert!(events.head().contains("content-type: text/event-stream"));
     let first = events.view();
     assert_eq!(first["process"], page.server.child.id());
     let waiting = first["states"]["waiting"].as_u64().unwrap();

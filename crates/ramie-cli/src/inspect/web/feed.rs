@@ -2,6 +2,7 @@
 //! streams of events.
 
 use std::{
+    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -13,8 +14,8 @@ use ramie::sync::{
     Event,
     watch::{Receiver, Sender},
 };
+use ramie_http::sse::{SseEvent, SseSender};
 
-use super::response;
 use crate::{
     dump,
     failure::Failure,
@@ -32,41 +33,54 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The last event, and the streams that wait for the next.
 pub(super) struct Feed {
     pid: u32,
-    events: Sender<Arc<str>>,
+    newest: Sender<Newest>,
     streams: AtomicUsize,
     is_wanted: Event,
 }
 
+#[derive(Clone, Default)]
+struct Newest {
+    event: Option<SseEvent>,
+    /// No event follows.
+    is_last: bool,
+}
+
 /// A stream of events, which counts as long as this exists.
-pub(super) struct Stream<'a> {
-    feed: &'a Feed,
-    pub(super) events: Receiver<Arc<str>>,
+pub(super) struct Stream {
+    feed: Arc<Feed>,
+    newest: Receiver<Newest>,
 }
 
 impl Feed {
     pub(super) fn new(pid: u32) -> Feed {
-        let events = Sender::new(Arc::from(""));
-        Feed { pid, events, streams: AtomicUsize::new(0), is_wanted: Event::new() }
+        let newest = Sender::new(Newest::default());
+        Feed { pid, newest, streams: AtomicUsize::new(0), is_wanted: Event::new() }
     }
 
     /// Begins a stream, unless there are many.
-    pub(super) fn subscribe(&self) -> Option<Stream<'_>> {
+    pub(super) fn subscribe(self: &Arc<Self>) -> Option<Stream> {
         let begin = |streams: usize| (streams < MOST_STREAMS).then_some(streams + 1);
         // Relaxed: a count alone.
         self.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin).ok()?;
-        let events = self.events.subscribe();
+        let newest = self.newest.subscribe();
         self.is_wanted.set();
-        Some(Stream { feed: self, events })
+        Some(Stream { feed: Arc::clone(self), newest })
     }
 
-    /// Asks the process in intervals; returns why that has ended. A problem that may pass is sent
-    /// as an event.
-    pub(super) fn run(&self, mut source: Source, interval: Duration) -> Failure {
+    /// Asks the process in intervals; returns why that has ended, and ends the streams. A problem
+    /// that may pass is sent as an event.
+    pub(super) fn run(&self, source: Source, interval: Duration) -> Failure {
+        let failure = self.ask(source, interval);
+        self.newest.send_modify(|newest| newest.is_last = true);
+        failure
+    }
+
+    fn ask(&self, mut source: Source, interval: Duration) -> Failure {
         loop {
             if self.streams.load(Ordering::Relaxed) == 0 {
                 self.is_wanted.reset();
                 // The last view would be old when the next stream begins.
-                self.events.send_replace(Arc::from(""));
+                self.newest.send_replace(Newest::default());
                 // A stream that has begun in between has set the event before; look once more.
                 if self.streams.load(Ordering::Relaxed) == 0 {
                     match self.is_wanted.wait_timeout(LOOK) {
@@ -103,11 +117,28 @@ impl Feed {
     }
 
     fn send(&self, name: &str, data: &str) {
-        self.events.send_replace(Arc::from(response::event(name, data)));
+        let event = Some(SseEvent::new(data).with_name(name));
+        self.newest.send_replace(Newest { event, is_last: false });
     }
 }
 
-impl Drop for Stream<'_> {
+impl Stream {
+    /// Sends the newest event whenever there is one, until the feed ends.
+    pub(super) fn forward(&mut self, client: &SseSender) -> io::Result<()> {
+        loop {
+            let Newest { event, is_last } = self.newest.borrow_and_update().clone();
+            if let Some(event) = event {
+                client.send(event)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+            self.newest.changed().map_err(io::Error::other)?;
+        }
+    }
+}
+
+impl Drop for Stream {
     fn drop(&mut self) {
         self.feed.streams.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,45 +1,35 @@
 //! `ramie inspect --web`: one page about a process, refreshed by server-sent events, on fibers.
 //!
-//! Modules: [`request`] (the checks of a request), [`token`] (the secret in the URL), [`response`]
-//! (the page and other answers), [`feed`] (the views, for all streams).
+//! Modules: [`gate`] (the checks of a request), [`token`] (the secret in the URL), [`pages`] (the
+//! page and other answers), [`feed`] (the views, for all streams).
 //!
 //! # Clients that do harm
-//! A connection serves one request. Its head must come within [`HEAD_TIME`], in
-//! [`MOST_BYTES`](request::MOST_BYTES), and each part of the answer must be taken within
-//! [`WRITE_TIME`]. There are at most [`MOST_CONNECTIONS`], of which [`feed::MOST_STREAMS`] may be
-//! streams of events; further ones are closed, or answered by 503. A stream that is not read keeps
-//! no events: it gets the newest one, or is closed.
+//! The server is `ramie-http`, with limits for a page of one user ([`limits`]). A stream of events
+//! that is not read keeps a few events, and is closed when the client has taken nothing for
+//! [`CLIENT_TIME`].
 
 mod feed;
-mod request;
-mod response;
+mod gate;
+mod pages;
 mod token;
 
 use std::{
-    io::{self, Read, Write},
+    io,
     net::{SocketAddr, ToSocketAddrs},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::Arc,
     time::Duration,
 };
 
-use ramie::{
-    cancel, fiber,
-    net::{TcpListener, TcpStream},
-};
+use ramie::{cancel, fiber, net::TcpListener};
+use ramie_http::{Limits, Router, Server};
 
-use self::{
-    feed::Feed,
-    request::{Gate, Route},
-    token::Token,
-};
-use super::source::{self, Source};
+use self::{feed::Feed, gate::Gate, token::Token};
+use super::source::Source;
 use crate::{arguments::InspectArguments, failure::Failure, output, runtime, signals};
 
-const HEAD_TIME: Duration = Duration::from_secs(5);
-const WRITE_TIME: Duration = Duration::from_secs(5);
-const MOST_CONNECTIONS: usize = 32;
-/// How long the server pauses if it cannot accept, because it has no descriptor.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long a client may take for the head of a request, for the next request, and to take a part
+/// of an answer.
+const CLIENT_TIME: Duration = Duration::from_secs(5);
 /// How long the streams have, once the process has ended, to take the event that says so.
 const LAST_TIME: Duration = Duration::from_millis(500);
 
@@ -58,8 +48,11 @@ pub(super) fn serve(arguments: &InspectArguments, address: &str) -> Result<(), F
         let is_remote = arguments.allow_remote;
         let gate = Gate { bound, name, token: Token::random()?, is_remote };
         announce(&gate)?;
-        let server = Server { gate, feed: Feed::new(arguments.pid), pid: arguments.pid, limit };
-        server.run(&listener, source, arguments.interval)
+        let feed = Arc::new(Feed::new(arguments.pid));
+        let router = pages::router(gate, &feed, arguments.pid, limit);
+        // What goes wrong concerns only one client.
+        let server = Server::on(listener).limits(limits(limit)).grace(LAST_TIME);
+        run(server.on_trouble(|_| {}), router, &feed, source, arguments.interval)
     })?
 }
 
@@ -89,120 +82,43 @@ fn announce(gate: &Gate) -> Result<(), Failure> {
     output::line(&format!("listening on http://{bound}/?token={token}"))
 }
 
-struct Server {
-    gate: Gate,
-    feed: Feed,
-    pid: u32,
-    limit: Duration,
+/// The limits of the server, whose questions to the process may take `answer_time`.
+fn limits(answer_time: Duration) -> Limits {
+    Limits {
+        line_bytes: 4 << 10,
+        head_bytes: 8 << 10,
+        fields: 64,
+        body_bytes: 0,
+        head_timeout: CLIENT_TIME,
+        idle_timeout: CLIENT_TIME,
+        write_timeout: CLIENT_TIME,
+        request_timeout: answer_time + CLIENT_TIME,
+        connections: 32,
+        ..Limits::default()
+    }
 }
 
-impl Server {
-    /// Serves until a signal stops the server (success), or the process ends.
-    fn run(
-        &self,
-        listener: &TcpListener,
-        source: Source,
-        interval: Duration,
-    ) -> Result<(), Failure> {
-        cancel::scope(|all| {
-            let stop = all.handle();
-            signals::watch(move |_| _ = stop.cancel())?;
-            fiber::scope(|fibers| {
-                let feed = fibers.spawn(move || {
-                    let failure = self.feed.run(source, interval);
-                    let was_stopped = all.is_cancelled();
-                    if !was_stopped {
-                        fiber::sleep(LAST_TIME);
-                        all.cancel();
-                    }
-                    if was_stopped { Ok(()) } else { Err(failure) }
-                });
-                self.accept(listener);
-                feed.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-            })
-        })
-    }
-
-    /// Accepts until the server stops.
-    fn accept(&self, listener: &TcpListener) {
-        let open = AtomicUsize::new(0);
-        fiber::scope(|connections| {
-            loop {
-                match listener.accept() {
-                    // Relaxed: a count alone.
-                    Ok(_) if open.load(Ordering::Relaxed) == MOST_CONNECTIONS => {}
-                    Ok((stream, _)) => {
-                        open.fetch_add(1, Ordering::Relaxed);
-                        let open = &open;
-                        connections.spawn(move || {
-                            // An error concerns only this client.
-                            let _ = self.attend(&stream);
-                            drop(stream);
-                            open.fetch_sub(1, Ordering::Relaxed);
-                        });
-                    }
-                    Err(_) if cancel::check_cancelled().is_err() => return,
-                    Err(_) => fiber::sleep(PAUSE),
-                }
-            }
+/// Serves until a signal stops the server (success), or the process ends.
+fn run(
+    server: Server,
+    router: Router,
+    feed: &Feed,
+    source: Source,
+    interval: Duration,
+) -> Result<(), Failure> {
+    let asking = cancel::scope(|scope| scope.handle());
+    let (stop_asking, handle) = (asking.clone(), server.handle());
+    signals::watch(move |_| _ = stop_asking.cancel())?;
+    fiber::scope(|fibers| {
+        let asked = fibers.spawn(|| {
+            let failure = asking.run(|| feed.run(source, interval));
+            let was_stopped = asking.is_cancelled();
+            handle.stop();
+            if was_stopped { Ok(()) } else { Err(failure) }
         });
-    }
-
-    fn attend(&self, stream: &TcpStream) -> io::Result<()> {
-        let route = cancel::try_with_timeout(HEAD_TIME, || self.receive(stream))?;
-        match route {
-            Ok(Route::Page) => {
-                let nonce =
-                    Token::random().map_err(|failure| io::Error::other(failure.to_string()))?;
-                send(stream, &response::page(&nonce))
-            }
-            Ok(Route::Events) => self.stream_events(stream),
-            Ok(Route::Strand(id)) => {
-                let (pid, limit) = (self.pid, self.limit);
-                let answer = ramie::blocking(move || source::strand(pid, &id, limit));
-                send(
-                    stream,
-                    &match answer {
-                        Ok(text) => response::text("200 OK", &text),
-                        Err(failure) => response::text("404 Not Found", &failure.to_string()),
-                    },
-                )
-            }
-            Err(refused) => send(stream, &response::refusal(refused)),
-        }
-    }
-
-    /// Receives the head of the request.
-    fn receive(&self, mut stream: &TcpStream) -> io::Result<Result<Route, request::Refused>> {
-        let mut head = Vec::with_capacity(1024);
-        let mut part = [0; 1024];
-        loop {
-            let room = part.len().min(request::MOST_BYTES - head.len());
-            let len = stream.read(&mut part[..room])?;
-            if len == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            head.extend_from_slice(&part[..len]);
-            if let Some(route) = request::route(&head, &self.gate) {
-                return Ok(route);
-            }
-        }
-    }
-
-    fn stream_events(&self, stream: &TcpStream) -> io::Result<()> {
-        let Some(mut events) = self.feed.subscribe() else {
-            let busy = "too many pages are open; close one of them and load this one again";
-            return send(stream, &response::text("503 Service Unavailable", busy));
-        };
-        send(stream, &response::head_of_events())?;
-        loop {
-            let event = std::sync::Arc::clone(&events.events.borrow_and_update());
-            send(stream, &event)?;
-            events.events.changed().map_err(io::Error::other)?;
-        }
-    }
-}
-
-fn send(mut stream: &TcpStream, text: &str) -> io::Result<()> {
-    cancel::try_with_timeout(WRITE_TIME, || stream.write_all(text.as_bytes()))
+        let served = server.serve(router);
+        asking.cancel();
+        let asked = asked.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
+        asked.and_then(|()| served.map_err(|error| Failure::other(error.to_string())))
+    })
 }
