@@ -22,6 +22,10 @@ use crate::{
 /// How long a client may send behind a handshake that has failed.
 #[cfg(feature = "tls")]
 const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
+/// The size of the stacks for handshakes, of which only a few pages are used. Another size than
+/// that of most fibers, because stacks are pooled by size.
+#[cfg(feature = "tls")]
+const HANDSHAKE_STACK: usize = 512 << 10;
 
 /// What a server asks of new connections.
 #[derive(Default)]
@@ -106,9 +110,11 @@ fn shake_hands(
 ) -> io::Result<crate::tls::TlsInfo> {
     presence.enter(Phase::Handshake);
     // The handshake needs more stack than all that follows, and the memory of a stack stays with
-    // its fiber. So it runs on another fiber, whose stack then serves other handshakes.
+    // its fiber. So it runs on another fiber, whose stack then serves other handshakes, and no
+    // connections, because it is of another size.
     let shaken = fiber::scope(|fibers| {
-        let shaken = Builder::new().spawn_scoped_local(fibers, || tls.shake_hands(begin))?;
+        let builder = Builder::new().stack_size(HANDSHAKE_STACK);
+        let shaken = builder.spawn_scoped_local(fibers, || tls.shake_hands(begin))?;
         shaken.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     if let Err(error) = shaken {

@@ -1,6 +1,7 @@
 //! HTTPS: clients of rustls, curl and openssl against a server.
 
 mod certificates;
+mod idle;
 mod programs;
 
 use std::{
