@@ -23,13 +23,6 @@
 //!   events.
 //! - [`Limits`] has a default for all that a client sends, and for every wait.
 //!
-//! # Features
-//! | feature | adds |
-//! |---|---|
-//! | `gzip`, `brotli`, `zstd` | `compress` and `decompress`, middleware for these codings |
-//! | `headers` | `extract::TypedHeader` |
-//! | `signed-cookies` | `extract::CookieKey` |
-//!
 //! # Strictness
 //! A request that breaks RFC 9112 is refused and its connection closed. Nothing is repaired,
 //! because a proxy before the server may repair it in another way, and then the two disagree about
@@ -55,8 +48,10 @@
 //! | `tls` | HTTPS: `Server::tls` | rustls with ring |
 //! | `http2` | HTTP/2, chosen by the client: over TLS by ALPN, otherwise by its preface | hyper |
 //! | `websocket` | the module `websocket` | tungstenite |
+//! | `gzip`, `brotli`, `zstd` | `compress` and `decompress`, middleware for these codings | flate2 with zlib-rs, brotli, zstd |
 //! | `headers` | `extract::TypedHeader` | headers |
 //! | `signed-cookies` | `extract::CookieKey` | hmac, sha2 |
+//! | `tracing` | `middleware::trace_requests` | ramie-tracing |
 //!
 //! None is on by default.
 #![deny(unsafe_code)]

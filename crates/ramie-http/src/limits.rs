@@ -21,6 +21,7 @@ use std::time::Duration;
 /// | `write_timeout` | 30 s | close |
 /// | `request_timeout` | 60 s | 503, close |
 /// | `requests_per_connection` | 100,000 | close behind the last response |
+/// | requests that are pipelined | 64 KiB of them, not to be changed | the server reads no more until the client has taken the responses, for `write_timeout` |
 /// | `concurrent_streams` | 100 | that request is refused (HTTP/2) |
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
@@ -36,6 +37,7 @@ use std::time::Duration;
 /// | `head_timeout` | does not apply: a connection whose only request is an incomplete head is idle, for `idle_timeout` |
 /// | `idle_timeout` | the time without any request; a request ends when the client has taken the whole response |
 /// | `write_timeout` | counts for each piece of a body, and for each write of the connection |
+/// | `concurrent_streams` | bounds the memory, too: of each response, 64 KiB at most wait for a client that has taken the rest, as long as it goes on with others |
 /// | `requests_per_connection` | the connection sends GOAWAY, and answers the requests that were on their way |
 ///
 /// # Examples

@@ -307,10 +307,13 @@ impl Frames {
         match kind {
             BodyKind::Write(write) => write(&mut BodyWriter::new(self))?,
             BodyKind::Full(mut bytes) => {
-                while !bytes.is_empty() {
-                    let piece = bytes.split_to(bytes.len().min(LARGE_PIECE));
+                while bytes.len() > LARGE_PIECE {
+                    let piece = bytes.split_to(LARGE_PIECE);
                     self.send(Frame::data(piece))?;
                 }
+                // hyper keeps the last piece until the client takes it, however long that takes. It
+                // is copied, because it would keep the memory of the whole body.
+                self.send(Frame::data(Bytes::copy_from_slice(&bytes)))?;
             }
             kind => self.copy(crate::body::Body(kind), length)?,
         }

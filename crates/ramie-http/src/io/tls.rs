@@ -47,8 +47,11 @@ use super::{Input, Receiver, Stream, spare};
 
 /// The plaintext of one record.
 const PIECE: usize = 16 << 10;
-/// Ciphertext of this size is sent, though more is to come.
+/// Ciphertext of this size is sent, though more is to come: that of three pieces.
 const LARGE: usize = 48 << 10;
+/// Room for `LARGE` and the last piece. Buffers that grow by doubling would become too large to be
+/// spare ones.
+const ROOM: usize = LARGE + (1 << 10);
 
 /// What a client gets that speaks HTTP without TLS.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\
@@ -255,6 +258,9 @@ impl TlsStream {
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
         for piece in parts.iter().flat_map(|part| part.chunks(PIECE)) {
+            if piece.len() == PIECE {
+                ciphertext.reserve_exact(ROOM.saturating_sub(ciphertext.len()));
+            }
             self.encrypt(piece, ciphertext)?;
             if ciphertext.len() >= LARGE {
                 self.transport.write_pieces(ciphertext, progressed)?;

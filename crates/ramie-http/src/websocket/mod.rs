@@ -17,6 +17,10 @@
 //! # let response = router.call(ramie_http::Request::get("/echo"));
 //! # assert_eq!(response.status(), 426);
 //! ```
+//!
+//! # Compression
+//! Messages are not compressed: the server declines `permessage-deflate` (RFC 7692), because
+//! tungstenite does not have it.
 
 #[cfg(test)]
 mod fuzz;

@@ -1,11 +1,17 @@
 //! How long connections, exchanges and handlers live.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use ramie::cancel;
 use ramie_http::Body;
 
-use super::{raw::RawClient, *};
+use super::{
+    raw::{self, INITIAL_WINDOW_SIZE, RawClient},
+    *,
+};
 
 const LARGE: usize = 3 << 20;
 /// Fits into one frame, so that the server has handed all of it to hyper at once.
@@ -129,5 +135,51 @@ fn a_body_that_nobody_reads_is_no_error() {
             assert_eq!((reset.stream, &reset.payload[..]), (stream, &[0; 4][..]));
             client.send(&raw::frame(raw::DATA, raw::END_STREAM, stream, b"hello")).unwrap();
         }
+    });
+}
+
+/// Bytes whose memory is seen to be released.
+struct Watched(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Such a client may do so for as long as it likes, because other requests go on.
+#[test]
+fn a_client_that_leaves_the_end_of_a_body_does_not_keep_the_body() {
+    const STREAMS: u32 = 30;
+    const BODY: usize = 200_000;
+    let released = Arc::new(AtomicUsize::new(0));
+    let own = Arc::clone(&released);
+    let body = move || Body::from(Bytes::from_owner(Watched(vec![1; BODY], Arc::clone(&own))));
+    let router = Router::new().route("/", get(|| "hello")).route("/body", get(body));
+    with_server(router, Limits::default(), |address, _| {
+        let window = u32::try_from(BODY).unwrap() - 10;
+        let mut client = RawClient::connect_with(address, &[(INITIAL_WINDOW_SIZE, window)]);
+        client.stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.send(&raw::frame(raw::WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes())).unwrap();
+        (0..STREAMS).for_each(|stream| client.get(2 * stream + 1, "/body"));
+        let mut left = STREAMS as usize * (BODY - 10);
+        while left > 0 {
+            let frame = client.read().unwrap();
+            left -= if frame.kind == raw::DATA { frame.payload.len() } else { 0 };
+        }
+        let begin = Instant::now();
+        while released.load(Ordering::SeqCst) < STREAMS as usize {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{released:?} of {STREAMS}");
+            fiber::yield_now();
+        }
+        // Other requests are answered meanwhile.
+        client.get(2 * STREAMS + 3, "/");
+        while client.read().unwrap().stream != 2 * STREAMS + 3 {}
     });
 }
