@@ -50,7 +50,7 @@ pub(super) fn serve(arguments: &InspectArguments, address: &str) -> Result<(), F
         announce(&gate)?;
         let feed = Arc::new(Feed::new(arguments.pid));
         let router = pages::router(gate, &feed, arguments.pid, limit);
-        // What goes wrong concerns only one client.
+        // Each trouble concerns only one client.
         let server = Server::on(listener).limits(limits(limit)).grace(LAST_TIME);
         run(server.on_trouble(|_| {}), router, &feed, source, arguments.interval)
     })?

@@ -1,4 +1,4 @@
-//! What the server answers, with the headers that keep the page from loading or sending anything
+//! The answers, with the headers that keep the page from loading or sending anything
 //! elsewhere.
 
 use std::{sync::Arc, time::Duration};
@@ -73,7 +73,8 @@ fn events(feed: &Arc<Feed>) -> Response {
     }
 }
 
-/// The text of a strand. What is no id cannot be another request to the process.
+/// The text of a strand. Only ids are asked for, because another text could be another request to
+/// the process.
 fn strand(pid: u32, id: String, limit: Duration) -> Response {
     if !is_id(&id) {
         return not_found();
