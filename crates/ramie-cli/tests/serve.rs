@@ -3,10 +3,10 @@
 mod support;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -147,6 +147,14 @@ fn the_same_signal_twice_is_one_request_to_end() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
+/// The CPU time of a process, in ticks of a hundredth of a second.
+fn cpu_time(child: &Child) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let mut fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11);
+    let mut ticks = || fields.next().unwrap().parse::<u64>().unwrap();
+    Duration::from_millis((ticks() + ticks()) * 10)
+}
+
 #[test]
 fn running_out_of_descriptors_is_survived_and_reported_once() {
     for workers in [1, 2] {
@@ -160,6 +168,13 @@ fn running_out_of_descriptors_is_survived_and_reported_once() {
             message.contains("cannot accept more connections") && message.contains("ulimit -n"),
             "{message}"
         );
+        let before = cpu_time(&server.child);
+        let mut waiting = streams.pop().unwrap();
+        waiting.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        assert!(waiting.read(&mut [0]).is_err());
+        drop(waiting);
+        let spent = cpu_time(&server.child) - before;
+        assert!(spent < Duration::from_millis(200), "{spent:?} to wait for half a second");
         // Accepted connections are served; when they close, the others are accepted.
         assert_eq!(ask(&mut streams[0], GET), HELLO);
         let mut last = streams.pop().unwrap();

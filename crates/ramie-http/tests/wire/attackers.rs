@@ -10,7 +10,7 @@ use std::{
     io::Read,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -97,21 +97,24 @@ fn good_request(client: &mut Client) -> Duration {
 
 /// The 99th percentile of the latency of good clients, each with a connection of its own.
 fn percentile_of_good_clients(rig: &Rig) -> Duration {
+    let mut clients: Vec<_> = (0..GOOD).map(|_| rig.connect()).collect();
+    percentile_of(&mut clients)
+}
+
+fn percentile_of(clients: &mut [Client]) -> Duration {
     let mut latencies: Vec<_> = thread::scope(|scope| {
-        let client = || {
-            let mut client = rig.connect();
-            (0..ASKED).map(|_| good_request(&mut client)).collect::<Vec<_>>()
-        };
-        let clients: Vec<_> = (0..GOOD).map(|_| scope.spawn(client)).collect();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        let ask =
+            |client| scope.spawn(|| (0..ASKED).map(|_| good_request(client)).collect::<Vec<_>>());
+        let asking: Vec<_> = clients.iter_mut().map(ask).collect();
+        asking.into_iter().flat_map(|client| client.join().unwrap()).collect()
     });
     latencies.sort_unstable();
     latencies[latencies.len() * 99 / 100]
 }
 
 /// The median of three measurements, because the machine has other work to do.
-fn median_of_percentiles(rig: &Rig) -> Duration {
-    let mut measured = [(); 3].map(|()| percentile_of_good_clients(rig));
+fn median_of(mut measure: impl FnMut() -> Duration) -> Duration {
+    let mut measured = [(); 3].map(|()| measure());
     measured.sort_unstable();
     measured[1]
 }
@@ -132,7 +135,7 @@ struct Observed {
 /// Lets `count` attackers loose; each begins again when the server has ended it.
 fn observe(name: &str, attack: Attack, count: usize) -> Observed {
     let rig = Rig::start(router(), limits(Duration::from_secs(4)));
-    let quiet = median_of_percentiles(&rig);
+    let quiet = median_of(|| percentile_of_good_clients(&rig));
     let before = resident();
     let is_over = Arc::new(AtomicBool::new(false));
     let (attacked, grown) = thread::scope(|scope| {
@@ -153,13 +156,52 @@ fn observe(name: &str, attack: Attack, count: usize) -> Observed {
         while begin.elapsed() < Duration::from_secs(1) {
             percentile_of_good_clients(&rig);
         }
-        let attacked = median_of_percentiles(&rig);
+        let attacked = median_of(|| percentile_of_good_clients(&rig));
         let grown = resident().saturating_sub(before);
         is_over.store(true, Ordering::Relaxed);
         (attacked, grown)
     });
     println!("{name} by {count}: p99 {quiet:?} quiet, {attacked:?} attacked, {grown} bytes more");
     Observed { quiet, attacked, grown }
+}
+
+/// Lets `count` clients connect again and again to a server that has as many connections as it may
+/// have. Returns how many were refused.
+fn overload(count: usize) -> (Observed, usize) {
+    let limits = Limits { connections: GOOD, ..Limits::default() };
+    let rig = Rig::start(router(), limits);
+    let mut good: Vec<_> = (0..GOOD).map(|_| rig.connect()).collect();
+    let quiet = median_of(|| percentile_of(&mut good));
+    let before = resident();
+    let (is_over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (attacked, grown) = thread::scope(|scope| {
+        let connect_again = || {
+            while !is_over.load(Ordering::Relaxed) {
+                let mut answer = Vec::new();
+                let _ = rig.connect().stream.read_to_end(&mut answer);
+                if answer.starts_with(b"HTTP/1.1 503 ") {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        for _ in 0..count {
+            let small = thread::Builder::new().stack_size(64 << 10);
+            small.spawn_scoped(scope, connect_again).unwrap();
+        }
+        while refused.load(Ordering::Relaxed) < count {
+            thread::yield_now();
+        }
+        let attacked = median_of(|| percentile_of(&mut good));
+        let grown = resident().saturating_sub(before);
+        is_over.store(true, Ordering::Relaxed);
+        (attacked, grown)
+    });
+    let refused = refused.into_inner();
+    println!(
+        "{count} clients too many: p99 {quiet:?} quiet, {attacked:?} overloaded, {grown} bytes \
+         more, {refused} refused"
+    );
+    (Observed { quiet, attacked, grown }, refused)
 }
 
 /// Lets each of `count` attackers work until the server ends it, and expects that it does.
@@ -191,9 +233,17 @@ fn good_clients_are_served_beside_attackers() {
     }
 }
 
+#[test]
+fn good_clients_are_served_beside_refused_ones() {
+    assert!(overload(50).1 >= 50);
+}
+
 /// Each attacker may have a stack, a buffer and what it has sent, and no more.
 fn full(name: &str, attack: Attack) {
-    let observed = observe(name, attack, 1000);
+    judge(&observe(name, attack, 1000));
+}
+
+fn judge(observed: &Observed) {
     assert!(observed.grown < 200 << 20, "{} bytes more", observed.grown);
     assert!(
         observed.attacked < observed.quiet * 3,
@@ -219,4 +269,10 @@ fn a_thousand_slow_bodies() {
 #[ignore = "measures latencies, with 1,000 attackers"]
 fn a_thousand_slow_readers() {
     full("slow readers", slow_read);
+}
+
+#[test]
+#[ignore = "measures latencies, with 1,000 clients that are refused"]
+fn a_thousand_clients_too_many() {
+    judge(&overload(1000).0);
 }
