@@ -104,8 +104,9 @@ fn percentile_of_good_clients(rig: &Rig) -> Duration {
 fn percentile_of(clients: &mut [Client]) -> Duration {
     let mut latencies: Vec<_> = thread::scope(|scope| {
         let ask =
-            |client| scope.spawn(|| (0..ASKED).map(|_| good_request(client)).collect::<Vec<_>>());
-        let asking: Vec<_> = clients.iter_mut().map(ask).collect();
+            |client: &mut Client| (0..ASKED).map(|_| good_request(client)).collect::<Vec<_>>();
+        let ask_beside = |client| scope.spawn(move || ask(client));
+        let asking: Vec<_> = clients.iter_mut().map(ask_beside).collect();
         asking.into_iter().flat_map(|client| client.join().unwrap()).collect()
     });
     latencies.sort_unstable();
