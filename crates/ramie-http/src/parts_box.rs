@@ -13,7 +13,7 @@ const SPARES: usize = 16;
 
 thread_local! {
     /// Nothing suspends while it is borrowed, because what is in it is empty.
-    static SPARE: RefCell<Vec<Box<Parts>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<PartsBox>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The parts of a request in a box, which is used again when it is dropped.
@@ -26,8 +26,7 @@ impl PartsBox {
 
     /// A box with the parts of no request, and with memory for a head if this thread has some.
     pub(crate) fn take() -> Self {
-        let spare = SPARE.with_borrow_mut(Vec::pop);
-        PartsBox(Some(spare.unwrap_or_else(|| Box::new(Parts::new()))))
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| PartsBox::new(Parts::new()))
     }
 
     pub(crate) fn into_parts(mut self) -> Parts {
@@ -46,7 +45,7 @@ impl Drop for PartsBox {
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < SPARES {
-                spare.push(parts);
+                spare.push(PartsBox(Some(parts)));
             }
         });
     }
