@@ -6,8 +6,10 @@
 use std::{
     ffi::{CStr, c_void},
     mem, ptr,
-    sync::atomic::AtomicI32,
-    sync::atomic::Ordering::Relaxed,
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
 };
 
 use rustix::{
@@ -286,6 +288,15 @@ type AtThreadEnd = unsafe extern "C" fn(
     *mut c_void,
 ) -> libc::c_int;
 
+fn find_at_thread_end() -> Option<AtThreadEnd> {
+    const NAME: &CStr = c"__cxa_thread_atexit_impl";
+    // SAFETY: the name ends with a NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+    // SAFETY: null, or glibc's function of this name, which has this type (its
+    // `stdlib/cxa_thread_atexit_impl.c`).
+    unsafe { mem::transmute::<*mut c_void, Option<AtThreadEnd>>(found) }
+}
+
 /// Has `call` called with `argument` when this thread ends, before everything that was registered
 /// earlier, the destructors of std's thread-locals among it. Returns false if the C library has no
 /// such function.
@@ -295,15 +306,9 @@ pub(crate) fn at_thread_end(
 ) -> bool {
     /// Lies in this object file's segment, which must not be unloaded before the call.
     static HERE: u8 = 0;
-    const NAME: &CStr = c"__cxa_thread_atexit_impl";
-    // SAFETY: the name ends with a NUL.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
-    if found.is_null() {
-        return false;
-    }
-    // SAFETY: glibc's function of this name has this type (its `stdlib/cxa_thread_atexit_impl.c`).
-    let register = unsafe { mem::transmute::<*mut c_void, AtThreadEnd>(found) };
-    // SAFETY: as above; it copies the arguments. The last one names the loaded object of `call` by
-    // an address inside of it.
+    static FOUND: OnceLock<Option<AtThreadEnd>> = OnceLock::new();
+    let Some(register) = FOUND.get_or_init(find_at_thread_end) else { return false };
+    // SAFETY: it has this type and copies the arguments. The last one names the loaded object of
+    // `call` by an address inside of it.
     unsafe { register(call, argument, (&raw const HERE).cast_mut().cast()) == 0 }
 }
