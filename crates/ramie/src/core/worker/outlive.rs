@@ -13,8 +13,7 @@ use super::is_inside_run;
 use crate::core::loans::Loans;
 
 /// Whether the end of this thread is that of the process, which waits for nobody: it is the main
-/// thread, or its destructors run while a strand does, which has called `exit`. Asked at each wait,
-/// because the child of a fork has only the thread that forked.
+/// thread, or its destructors run while a strand does, which has called `exit`.
 pub(crate) fn ends_the_process() -> bool {
     sys::is_main_thread() || is_inside_run()
 }
@@ -30,7 +29,8 @@ pub(crate) fn outlive(loans: &Arc<Loans>) {
     }
     let loans = Arc::clone(loans);
     thread_end::before_locals_end(move || {
-        if !ends_the_process() {
+        // Otherwise a strand has called `exit`.
+        if !is_inside_run() {
             loans.wait();
         }
     });
