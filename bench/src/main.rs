@@ -56,6 +56,9 @@ enum Command {
     /// Loads HTTP servers by wrk: Ramie's, loops over a bare ring and a bare epoll set, and peers.
     /// Exits with 3 if there is no wrk, or if a peer is missing.
     Http(http::Options),
+    /// Loads `ramie serve` and nginx with a file of one MiB by wrk, and compares the CPU time of a
+    /// GiB. Exits with 3 if there is no wrk or no nginx.
+    Static(http::StaticOptions),
     /// Loads a server by wrk and by the load generator of `ramie run http`, in turn. Exits with 3
     /// if there is no wrk.
     Generators(http::GeneratorOptions),
@@ -105,7 +108,9 @@ fn main() -> ExitCode {
             measure::run_sample(peer, workload).map(|()| true)
         }
         Some(Command::Peer(options)) => return peer_line::run(&options),
-        Some(Command::Http(_) | Command::Generators(_)) if !http::has_wrk() => {
+        Some(Command::Http(_) | Command::Generators(_) | Command::Static(_))
+            if !http::has_wrk() =>
+        {
             eprintln!(
                 "SKIPPED: NOTHING was measured, because there is no wrk; install it, on Debian by \
                  `apt-get install wrk`"
@@ -113,6 +118,10 @@ fn main() -> ExitCode {
             return ExitCode::from(SKIPPED);
         }
         Some(Command::Http(options)) => match http::compare(&options) {
+            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
+            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
+        },
+        Some(Command::Static(options)) => match http::compare_static(&options) {
             Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
             other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
         },

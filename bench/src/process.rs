@@ -89,15 +89,26 @@ pub struct Times {
 
 impl Times {
     pub fn of(pid: u32) -> Result<Self, String> {
-        let path = format!("/proc/{pid}/stat");
-        let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        // The name, in parentheses, may contain spaces; utime and stime are fields 14 and 15.
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks: Vec<u64> =
-            fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-        let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
-        let per_second = rustix::param::clock_ticks_per_second();
-        let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second as f64);
-        Ok(Times { user: time(user), system: time(system) })
+        // utime and stime are fields 14 and 15.
+        let [user, system] = fields(&format!("/proc/{pid}/stat"), 14)?;
+        Ok(Times { user, system })
     }
+
+    /// The sum of both times of all children that this process has waited for.
+    pub fn of_ended_children() -> Result<Duration, String> {
+        // cutime and cstime are fields 16 and 17.
+        fields("/proc/self/stat", 16).map(|[user, system]| user + system)
+    }
+}
+
+/// Two times of a process that follow one another in its `stat`.
+fn fields(path: &str, first: usize) -> Result<[Duration; 2], String> {
+    let stat = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    // The name, in parentheses, may contain spaces; the field behind it is the third.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<u64> =
+        fields.skip(first - 3).take(2).filter_map(|field| field.parse().ok()).collect();
+    let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
+    let per_second = rustix::param::clock_ticks_per_second();
+    Ok([user, system].map(|ticks| Duration::from_secs_f64(ticks as f64 / per_second as f64)))
 }

@@ -11,7 +11,7 @@ fn bench(arguments: &[&str], path: &Path) -> (Option<i32>, String) {
 
 #[test]
 fn nothing_is_measured_or_installed_without_wrk() {
-    for command in ["http", "generators"] {
+    for command in ["http", "generators", "static"] {
         let (code, message) = bench(&[command], Path::new("/nonexistent"));
         assert_eq!(code, Some(3), "{command}");
         assert!(message.starts_with("SKIPPED: ") && message.lines().count() == 1, "{message}");

@@ -16,6 +16,7 @@ mod request;
 mod ring;
 mod run_http;
 mod server;
+mod static_file;
 mod tokio;
 mod verdict;
 
@@ -40,6 +41,7 @@ pub use self::{
     request::Service,
     run_http::{RunHttpOptions, compare_run_http},
     server::Kind,
+    static_file::{StaticOptions, compare_static},
 };
 use crate::{
     measure::median,

@@ -59,6 +59,13 @@ pub fn serve() -> io::Result<()> {
 
 /// Prints the address of a server once it accepts connections.
 pub fn announce(address: SocketAddr) -> Result<(), String> {
+    wait_for(address)?;
+    println!("listening on {address}");
+    Ok(())
+}
+
+/// Waits until a server accepts connections.
+pub fn wait_for(address: SocketAddr) -> Result<(), String> {
     let start = Instant::now();
     while let Err(error) = TcpStream::connect(address) {
         if start.elapsed() > Duration::from_secs(10) {
@@ -66,6 +73,5 @@ pub fn announce(address: SocketAddr) -> Result<(), String> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    println!("listening on {address}");
     Ok(())
 }
