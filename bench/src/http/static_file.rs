@@ -1,10 +1,10 @@
 //! A file of one MiB by `ramie serve` and by nginx, under wrk: the CPU time of a GiB.
 //!
 //! # Whose time counts
-//! Over loopback the kernel does a part of the work of sending on the CPU of whoever causes it. If
-//! the head of a response is a packet of its own, as nginx sends it by default, the receiver's
-//! window stays small, and most of the file is sent by the receiver's acknowledgements: nginx's own
-//! time is short, and the sum of both sides is longer. So the target refers to the sum.
+//! Over loopback the kernel does a part of the work of sending on the CPU of the receiver. If the
+//! head of a response is a packet of its own, as nginx sends it by default, the receiver's window
+//! stays small, and most of the file is sent by the receiver's acknowledgements: nginx's own time
+//! is short, and the sum of both sides is longer. So the target refers to the sum.
 
 use std::{
     fs,
@@ -183,7 +183,8 @@ fn print(costs: &[(FileServer, Cost)]) -> Comparison {
         let ratio = ours.both / cost.both;
         let verdict = if ratio <= 1.0 { "met" } else { "MISSED" };
         println!(
-            "  -> ramie-serve : {} with wrk {ratio:.2}, target 1.00: {verdict}; the servers alone {:.2}",
+            "  -> ramie-serve : {} with wrk {ratio:.2}, target 1.00: {verdict}; the servers alone \
+             {:.2}",
             peer.name(),
             ours.server / cost.server
         );
