@@ -206,7 +206,7 @@ fn several_calls_make_one_keeper() {
 #[test]
 fn an_idle_pool_holds_up_neither_the_clock_nor_the_runtime() {
     // Leaked, as one in a static.
-    let pool: &_ = ramie::run(|| {
+    let pool: &_ = Runtime::builder().workers(1).build().unwrap().run(|| {
         let (pool, _server) = silent_pool(|pool| pool.max_size(2).min_idle(1));
         drop(pool.get().unwrap());
         let_others_run();

@@ -13,6 +13,8 @@ use ramie_pool::Pool;
 use crate::protocol::{Connection, Manager, pool};
 
 const SHORT: Duration = Duration::from_millis(1);
+/// Longer than a request takes that finds a connection idle.
+const SOON: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs `f` with a pool of one connection, which is open and idle. Afterwards the pool lends one
@@ -40,7 +42,7 @@ fn an_interrupted_exchange_on_one_connection_ends_in_a_wrong_answer() {
     ramie::run(|| {
         let (pool, _server) = pool(|pool| pool);
         let mut connection = pool.get().unwrap();
-        let delay = Duration::from_millis(2);
+        let delay = Duration::from_millis(100);
         let late = cancel::with_timeout(SHORT, || connection.exchange(7, delay));
         assert!(late.unwrap_err().into_value().is_err());
         assert_eq!(connection.exchange(8, Duration::ZERO).unwrap(), 7);
@@ -81,9 +83,8 @@ fn a_connection_whose_exchange_was_cancelled_is_closed() {
         });
     }));
     assert!(!is_used_again(|pool| {
-        let cancelled = cancel::try_with_timeout(SHORT, || {
-            pool.with(|connection| connection.exchange(7, LONG))
-        });
+        let cancelled =
+            cancel::try_with_timeout(SOON, || pool.with(|connection| connection.exchange(7, LONG)));
         assert!(cancelled.is_err());
     }));
 }
@@ -150,7 +151,7 @@ fn a_cancelled_exchange_is_counted_as_cancelled_however_it_was_begun() {
         let (pool, server) = pool(|pool| pool);
         *server.judge.lock().unwrap() = Some(|connection| connection.is_busy);
         let cut_off = || pool.with(|connection| connection.exchange(7, LONG));
-        assert!(cancel::try_with_timeout(SHORT, cut_off).is_err());
+        assert!(cancel::try_with_timeout(SOON, cut_off).is_err());
         interrupted(&mut pool.get().unwrap());
         let stats = pool.stats();
         assert_eq!((stats.discarded_cancelled, stats.discarded_broken), (2, 0));
