@@ -64,7 +64,8 @@ fn a_pool_that_is_closed_opens_no_missing_connections() {
 /// A keeper that waits does not keep the pool.
 #[test]
 fn connections_are_closed_with_the_last_handle() {
-    ramie::run(|| {
+    let runtime = ramie::Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
         let (pool, server) = pool(|pool| pool.min_idle(2));
         let_others_run();
         drop(pool.get().unwrap());
