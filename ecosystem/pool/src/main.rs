@@ -4,6 +4,7 @@
 //! give another fiber their answer, `bench` measures queries per second, and `canary` must find a
 //! wrong answer. Start it by `ecosystem/pool/servers`.
 
+#[cfg(feature = "bench")]
 mod bench;
 mod exchange;
 mod postgres;
@@ -33,7 +34,11 @@ fn postgres() -> Option<postgres::Postgres> {
     socket("POOL_POSTGRES").map(postgres::Postgres::new)
 }
 
-fn check() {
+/// The queries to PostgreSQL that are cancelled, unless an argument sets another number. Each new
+/// connection is a new process there.
+const CANCELLED_AT_POSTGRES: u64 = 5_000;
+
+fn check(cancelled_at_postgres: u64) {
     if let Some(redis) = redis() {
         println!("redis");
         slow::check(redis.clone());
@@ -42,16 +47,23 @@ fn check() {
     if let Some(postgres) = postgres() {
         println!("postgresql");
         slow::check(postgres.clone());
-        // Each new connection is a new process there.
-        random::check(postgres, 5_000);
+        random::check(postgres, cancelled_at_postgres);
     }
 }
 
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
-        Some("check") => check(),
+        Some("check") => match env::args().nth(2).map(|count| count.parse()) {
+            None => check(CANCELLED_AT_POSTGRES),
+            Some(Ok(cancelled)) => check(cancelled),
+            Some(Err(_)) => {
+                eprintln!("check takes the number of queries to PostgreSQL that are cancelled");
+                return ExitCode::FAILURE;
+            }
+        },
         // With this client, because the others refuse a connection that was interrupted.
         Some("canary") => postgres().into_iter().for_each(random::canary),
+        #[cfg(feature = "bench")]
         Some("bench") => bench::run(socket("POOL_REDIS"), socket("POOL_POSTGRES")),
         _ => {
             eprintln!("unknown command; expected check, canary or bench");

@@ -1,5 +1,5 @@
 //! Queries per second through a pool, beside bb8 on tokio, with the same drivers and one worker
-//! each.
+//! each; and a thousand slow queries at once, whose target is 1.3 times the time of one.
 
 mod fibers;
 mod tokio;
@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+
+use crate::{exchange::Server, postgres::Postgres, redis_server, slow};
 
 /// Strands that ask at the same time, and the connections that they share.
 const STRANDS: usize = 64;
@@ -27,6 +29,7 @@ pub fn run(redis: Option<PathBuf>, postgres: Option<PathBuf>) {
         let cases: [Case; 2] =
             [("redis, ramie-pool", fibers::redis), ("redis, bb8 on tokio", tokio::redis)];
         compare(&cases, &socket);
+        slow_at_once(redis_server::manager(socket));
     }
     if let Some(socket) = postgres {
         let cases: [Case; 3] = [
@@ -35,7 +38,15 @@ pub fn run(redis: Option<PathBuf>, postgres: Option<PathBuf>) {
             ("postgres-protocol, ramie-pool", fibers::postgres),
         ];
         compare(&cases, &socket);
+        slow_at_once(Postgres::new(socket));
     }
+}
+
+/// Measures 1,000 slow queries at once.
+fn slow_at_once(manager: impl Server) {
+    let mut ratios = slow::attempts(manager, ROUNDS);
+    let (least, median, most) = spread(&mut ratios);
+    println!("  slow queries at once: {median:.2} times one ({least:.2}, {most:.2}); target 1.3");
 }
 
 fn compare(cases: &[Case], socket: &Path) {
