@@ -47,7 +47,8 @@ impl Socket for UnixStream {
 /// meant for futures on fibers. Between two polls the kernel holds no buffer, so a future may be
 /// dropped at any time, and no byte is lost.
 ///
-/// Dropping it closes the stream, at the latest when the helper strands have noticed.
+/// Dropping it closes the stream, at the latest when the helper strands have noticed, unless the
+/// stream has another owner ([`From<Arc<S>>`](#impl-From<Arc<S>>-for-Io<S>)).
 ///
 /// [`run`](ramie::run) does not wait for the helper strands. If a poll was pending when the runtime
 /// ended, the next poll that would wait fails with the error of a cancelled call. The poll after it
@@ -78,7 +79,7 @@ pub struct Io<S> {
 impl<S: Socket> Io<S> {
     /// Wraps a stream.
     pub fn new(stream: S) -> Self {
-        Io { stream: Arc::new(stream), reading: Arc::default(), writing: Arc::default() }
+        Arc::new(stream).into()
     }
 
     /// Returns a reference to the stream.
@@ -133,6 +134,13 @@ impl<S: Socket> Io<S> {
             Ok(()) => Poll::Pending,
             Err(refusal) => Poll::Ready(Err(refusal)),
         }
+    }
+}
+
+/// Wraps a stream that other code uses, too. The stream is closed when the last owner drops it.
+impl<S: Socket> From<Arc<S>> for Io<S> {
+    fn from(stream: Arc<S>) -> Self {
+        Io { stream, reading: Arc::default(), writing: Arc::default() }
     }
 }
 
