@@ -1,22 +1,13 @@
 //! A connection for one strand at a time.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    pin::pin,
-    task::{Context, Poll},
-};
+use std::{fmt, pin::pin};
 
-use ramie::{future::block_on_or_cancelled, net::TcpStream};
-use ramie_futures::Io;
+use ramie::net::TcpStream;
 use tokio_postgres::{
     Client, Config, Row, Statement, ToStatement, tls::MakeTlsConnect, types::ToSql,
 };
 
-use super::{
-    PostgresError,
-    open::{self, Driver},
-};
+use super::{DrivenStream, PostgresError, driver::Driver, open};
 
 /// A connection to PostgreSQL whose calls park the fiber. The strand that waits for an answer also
 /// moves the bytes of the connection, so it needs no fiber of its own, and works on whichever
@@ -28,8 +19,7 @@ use super::{
 /// The server may still execute the query. An error that the server answers breaks nothing.
 pub struct PostgresConnection {
     client: Client,
-    /// `None` when the connection has ended.
-    driver: Option<Driver>,
+    driver: Driver,
     /// False while a call runs, and for ever if it is interrupted.
     is_open: bool,
 }
@@ -53,14 +43,21 @@ impl PostgresConnection {
     /// `target_session_attrs` is set, which is not supported.
     pub fn connect<T>(config: &Config, tls: T) -> Result<Self>
     where
-        T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+        T: MakeTlsConnect<DrivenStream<TcpStream>, Stream: Send + 'static>,
     {
         let (client, driver) = open::open(config, tls)?;
-        Ok(PostgresConnection { client, driver: Some(driver), is_open: true })
+        Ok(PostgresConnection { client, driver, is_open: true })
     }
 
     /// Runs an async closure with the client of the crate, and moves the bytes meanwhile. So all of
     /// the crate can be used: transactions, `COPY`, streams of rows.
+    ///
+    /// The closure may wait for anything, so helper fibers wait for the socket, as
+    /// [`Io`](ramie_futures::Io) describes. In the other methods this strand waits itself, which is
+    /// cheaper.
+    ///
+    /// Finish a `COPY` and streams of rows inside the closure. Their bytes move only during calls
+    /// of this connection, and the other methods do not notice when a sink of `COPY` continues.
     ///
     /// # Blocking
     /// Parks the fiber until the closure's future is ready.
@@ -78,32 +75,40 @@ impl PostgresConnection {
         &mut self,
         exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
     ) -> Result<R> {
+        self.exchange(false, exchange)
+    }
+
+    /// Makes a call of the crate that waits for nothing but the connection, so this strand can wait
+    /// for the socket itself.
+    fn call<R>(
+        &mut self,
+        exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
+    ) -> Result<R> {
+        self.exchange(true, exchange)
+    }
+
+    fn exchange<R>(
+        &mut self,
+        waits_itself: bool,
+        exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
+    ) -> Result<R> {
         let PostgresConnection { client, driver, is_open } = self;
         if !std::mem::replace(is_open, false) {
             return Err(PostgresError::Broken);
         }
-        let mut end = Ok(());
         let outcome = {
-            let mut exchange = pin!(exchange(client));
-            block_on_or_cancelled(poll_fn(|context| {
-                let mut done = exchange.as_mut().poll(context);
-                if done.is_pending() {
-                    drive(driver, &mut end, context);
-                    done = exchange.as_mut().poll(context);
-                }
-                if done.is_ready() {
-                    // Sends the rollback of a transaction that was dropped before its commit.
-                    drive(driver, &mut end, context);
-                }
-                done
-            }))
+            let exchange = pin!(exchange(client));
+            match waits_itself {
+                true => driver.wait_itself(exchange),
+                false => driver.wait_by_helpers(exchange),
+            }
         }?;
-        *is_open = driver.is_some();
-        match outcome {
-            Ok(result) => Ok(result),
+        *is_open = driver.is_open();
+        outcome.map_err(|error| match driver.take_end() {
             // The client knows only that the connection has ended; its future knows why.
-            Err(error) => Err(end.err().unwrap_or(error).into()),
-        }
+            Some(why) if error.is_closed() => why.into(),
+            _ => error.into(),
+        })
     }
 
     /// Executes a statement, and returns the number of rows that it changed, as
@@ -115,7 +120,7 @@ impl PostgresConnection {
     where
         S: ?Sized + ToStatement,
     {
-        self.run(async |client| client.execute(statement, parameters).await)
+        self.call(async |client| client.execute(statement, parameters).await)
     }
 
     /// Executes statements without parameters, separated by `;`, as `Client::batch_execute` does.
@@ -123,7 +128,7 @@ impl PostgresConnection {
     /// # Errors
     /// The server refuses. The connection is broken.
     pub fn batch_execute(&mut self, statements: &str) -> Result<()> {
-        self.run(async |client| client.batch_execute(statements).await)
+        self.call(async |client| client.batch_execute(statements).await)
     }
 
     /// Returns the rows of a query, as `Client::query` does.
@@ -138,7 +143,7 @@ impl PostgresConnection {
     where
         S: ?Sized + ToStatement,
     {
-        self.run(async |client| client.query(statement, parameters).await)
+        self.call(async |client| client.query(statement, parameters).await)
     }
 
     /// Returns the only row of a query, as `Client::query_one` does.
@@ -149,7 +154,7 @@ impl PostgresConnection {
     where
         S: ?Sized + ToStatement,
     {
-        self.run(async |client| client.query_one(statement, parameters).await)
+        self.call(async |client| client.query_one(statement, parameters).await)
     }
 
     /// Prepares a statement, as `Client::prepare` does.
@@ -157,7 +162,7 @@ impl PostgresConnection {
     /// # Errors
     /// The server refuses. The connection is broken.
     pub fn prepare(&mut self, query: &str) -> Result<Statement> {
-        self.run(async |client| client.prepare(query).await)
+        self.call(async |client| client.prepare(query).await)
     }
 
     /// Returns whether the connection can be used: no call was interrupted, and the server has not
@@ -165,21 +170,6 @@ impl PostgresConnection {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.is_open && !self.client.is_closed()
-    }
-}
-
-/// Moves the bytes of a connection as far as possible. If the connection has ended, drops its
-/// future, so that the client notices.
-fn drive(
-    driver: &mut Option<Driver>,
-    end: &mut std::result::Result<(), tokio_postgres::Error>,
-    context: &mut Context<'_>,
-) {
-    if let Some(future) = driver
-        && let Poll::Ready(ended) = future.as_mut().poll(context)
-    {
-        *end = ended;
-        *driver = None;
     }
 }
 

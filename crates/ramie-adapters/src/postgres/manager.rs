@@ -3,11 +3,10 @@
 use std::fmt;
 
 use ramie::net::TcpStream;
-use ramie_futures::Io;
 use ramie_pool::ManageConnection;
 use tokio_postgres::{Config, NoTls, tls::MakeTlsConnect};
 
-use super::{PostgresConnection, PostgresError};
+use super::{DrivenStream, PostgresConnection, PostgresError};
 
 /// Manages a [`Pool`](ramie_pool::Pool) of connections to PostgreSQL.
 ///
@@ -42,7 +41,11 @@ impl<T> PostgresManager<T> {
 
 impl<T> ManageConnection for PostgresManager<T>
 where
-    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static> + Clone + Send + Sync + 'static,
+    T: MakeTlsConnect<DrivenStream<TcpStream>, Stream: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
 {
     type Connection = PostgresConnection;
     type Error = PostgresError;

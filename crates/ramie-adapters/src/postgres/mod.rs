@@ -30,15 +30,20 @@
 //! ```
 
 mod connection;
+mod driver;
 mod error;
+mod link;
 mod manager;
 mod open;
+mod stream;
 
 use ramie::{fiber, future::block_on_or_cancelled, net::TcpStream};
-use ramie_futures::Io;
 use tokio_postgres::{Client, Config, tls::MakeTlsConnect};
 
-pub use self::{connection::PostgresConnection, error::PostgresError, manager::PostgresManager};
+pub use self::{
+    connection::PostgresConnection, error::PostgresError, manager::PostgresManager,
+    stream::DrivenStream,
+};
 
 /// Connects a client of the crate, which fibers of any worker may share. Wait for its futures with
 /// [`block_on_or_cancelled`](ramie::future::block_on_or_cancelled()).
@@ -60,11 +65,12 @@ pub use self::{connection::PostgresConnection, error::PostgresError, manager::Po
 /// As for [`PostgresConnection::connect`]. There is no memory for the fiber.
 pub fn connect<T>(config: &Config, tls: T) -> Result<Client, PostgresError>
 where
-    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+    T: MakeTlsConnect<DrivenStream<TcpStream>, Stream: Send + 'static>,
 {
     let (client, driver) = open::open(config, tls)?;
+    let mover = driver.into_mover();
     // An error of the connection reaches the client, whose calls fail.
-    let drive = || _ = fiber::as_daemon(|_| block_on_or_cancelled(driver));
+    let drive = || _ = fiber::as_daemon(|_| mover.map(block_on_or_cancelled));
     let builder = fiber::Builder::new().name("postgres connection".to_owned());
     // A thread has no time to run fibers.
     match fiber::current().id().is_thread() {

@@ -1,6 +1,6 @@
 //! Opening a connection.
 
-use std::{io, pin::Pin};
+use std::io::{self, Read};
 
 use ramie::{
     cancel::{self, check_cancelled},
@@ -8,22 +8,19 @@ use ramie::{
     net::TcpStream,
     os::unix::net::UnixStream,
 };
-use ramie_futures::{Io, Socket};
+use ramie_futures::Socket;
 use tokio_postgres::{
     Client, Config, NoTls,
     config::{Host, TargetSessionAttrs},
     tls::{MakeTlsConnect, TlsConnect},
 };
 
-use super::PostgresError;
-
-/// The future that moves the bytes of a connection.
-pub(super) type Driver = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
+use super::{DrivenStream, PostgresError, driver::Driver};
 
 /// Connects to the first host of the configuration that accepts.
 pub(super) fn open<T>(config: &Config, mut tls: T) -> Result<(Client, Driver), PostgresError>
 where
-    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+    T: MakeTlsConnect<DrivenStream<TcpStream>, Stream: Send + 'static>,
 {
     if config.get_target_session_attrs() != TargetSessionAttrs::Any {
         return Err(invalid("target_session_attrs is not supported"));
@@ -49,7 +46,7 @@ fn open_host<T>(
     tls: &mut T,
 ) -> Result<(Client, Driver), PostgresError>
 where
-    T: MakeTlsConnect<Io<TcpStream>, Stream: Send + 'static>,
+    T: MakeTlsConnect<DrivenStream<TcpStream>, Stream: Send + 'static>,
 {
     let ports = config.get_ports();
     let port = *ports.get(index).or(ports.first()).unwrap_or(&5432);
@@ -78,11 +75,12 @@ where
 fn begin<S, T>(config: &Config, stream: S, tls: T) -> Result<(Client, Driver), PostgresError>
 where
     S: Socket,
-    T: TlsConnect<Io<S>, Stream: Send + 'static>,
+    for<'a> &'a S: Read,
+    T: TlsConnect<DrivenStream<S>, Stream: Send + 'static>,
 {
-    let signed_in = block_on_or_cancelled(config.connect_raw(Io::new(stream), tls))?;
-    let (client, connection) = signed_in?;
-    Ok((client, Box::pin(connection)))
+    let (stream, link) = DrivenStream::new(stream);
+    let (client, connection) = block_on_or_cancelled(config.connect_raw(stream, tls))??;
+    Ok((client, Driver::new(Box::pin(connection), link)))
 }
 
 fn invalid(why: &'static str) -> PostgresError {
