@@ -51,6 +51,7 @@ static intptr_t ask(void *arg) {
     assert(ramie_poll(fd, POLLIN, 0) == 0);
     assert(ramie_write(fd, "hello", 5) == 5);
     assert(ramie_poll(fd, POLLIN, -1) == POLLIN);
+    assert(ramie_poll(fd, POLLIN, 0) == POLLIN);
     for (size_t got = 0; got < 5;) got += (size_t)ramie_read(fd, buffer + got, sizeof buffer - got);
     intptr_t is_right;
     int error = ramie_blocking(check, buffer, &is_right);

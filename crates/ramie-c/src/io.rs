@@ -15,6 +15,7 @@ use ramie::{
     net::{TcpListener, TcpStream},
     ring,
 };
+use ramie_driver::sys;
 
 use crate::outcome::{errno_of, guard, required, timeout};
 
@@ -122,7 +123,11 @@ unsafe extern "C" fn ramie_poll(fd: c_int, events: c_short, timeout_ms: i64) -> 
         };
         match polled {
             Ok(ready) => Ok(ready.bits().into()),
-            Err(error) if Cancelled::of(&error).is_some_and(Cancelled::is_deadline) => Ok(0),
+            Err(error) if Cancelled::of(&error).is_some_and(Cancelled::is_deadline) => {
+                // With a limit of 0 the wait did not begin, but the descriptor may be ready.
+                let ready = sys::poll_now(fd, events.bits() as u32 & 0xffff);
+                ready.map(|ready| ready as i32).map_err(|error| errno_of(&error))
+            }
             Err(error) => Err(errno_of(&error)),
         }
     })
