@@ -125,6 +125,23 @@ fn an_error_that_the_server_answers_breaks_nothing() {
     });
 }
 
+#[test]
+fn a_transaction_with_a_refused_command_fails_with_the_reason() {
+    on_fibers(|| {
+        let (mut client, mut server) = pair();
+        let served = fiber::spawn_local(move || {
+            let commands: Vec<_> = (0..3).map(|_| server.command()).collect();
+            server.answer("+OK\r\n-REFUSED by the test\r\n-EXECABORT discarded\r\n");
+            (commands, server)
+        });
+        let error = redis::pipe().atomic().cmd("ANY").exec(&mut client).unwrap_err();
+        assert!(error.to_string().contains("REFUSED"), "{error}");
+        assert!(client.is_open());
+        let (commands, _server) = served.join().unwrap();
+        assert_eq!(commands, [["MULTI"], ["ANY"], ["EXEC"]]);
+    });
+}
+
 /// Cancels a command when the server has received it and has answered a part.
 fn interrupted_after(part: &str) {
     on_fibers(|| {

@@ -168,12 +168,15 @@ impl ConnectionLike for RedisConnection {
         count: usize,
     ) -> RedisResult<Vec<Value>> {
         self.send(commands)?;
+        // The answer to EXEC does not say why a command of a transaction was refused.
+        let mut queued = Ok(());
         for _ in 0..offset {
-            self.receive_answer()?;
+            let answer = self.receive_answer()?.extract_error().map(drop);
+            queued = queued.and(answer);
         }
         let values = (0..count).map(|_| self.receive_answer()).collect::<RedisResult<_>>()?;
         self.end();
-        Ok(values)
+        queued.map(|()| values)
     }
 
     fn req_command(&mut self, command: &Cmd) -> RedisResult<Value> {
