@@ -13,6 +13,8 @@
 //! | `Done` | the step | the caller | `Left`; it takes value and result |
 //! | `Left` | the job, which drops it, or the caller | | |
 //!
+//! If the closure panics, the step stays `Runs`, and the unwinding drops the value on the pool.
+//!
 //! *The race to fear*: the caller leaves while the closure returns. Both act under the lock, so
 //! either the caller finds `Done` and takes the result, although it is cancelled, or the job finds
 //! `Left` and drops value and result itself, on the pool.

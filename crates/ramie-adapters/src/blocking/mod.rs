@@ -29,7 +29,7 @@
 mod errand;
 mod manager;
 
-use std::{fmt, io};
+use std::{fmt, io, mem};
 
 use ramie::{cancel::check_cancelled, fiber};
 
@@ -58,10 +58,11 @@ const LOST: &str = "the value is lost, because a call on it was cancelled or pan
 /// | the fiber is abandoned when its runtime ends | stays with the job until the closure has ended, and is leaked then, as all values of abandoned fibers are |
 ///
 /// Dropping a `Blocking` drops the value on the pool and waits for it, because closing a database
-/// or a connection blocks, too.
+/// or a connection blocks, too. A value without a destructor is dropped at once.
 ///
 /// # Panics
-/// As every call that waits, dropping it inside [`no_switch`](ramie::no_switch()) panics.
+/// As every call that waits, dropping it inside [`no_switch`](ramie::no_switch()) panics, if the
+/// value has a destructor.
 ///
 /// # Examples
 /// The value must be `Send`:
@@ -159,7 +160,8 @@ impl<T: Send> Blocking<T> {
     /// that waits for the job; the value is not lost.
     ///
     /// # Panics
-    /// With the closure's panic; the value is lost then. Inside [`no_switch`](ramie::no_switch()).
+    /// With the closure's panic; the value is lost then. Inside [`no_switch`](ramie::no_switch());
+    /// the value is lost then, too, and the closure is still called.
     ///
     /// # Outside a fiber
     /// Calls the closure on a new thread.
@@ -239,7 +241,11 @@ impl<T> Drop for Lent<'_, T> {
 
 impl<T: Send> Drop for Blocking<T> {
     fn drop(&mut self) {
-        if let Some(value) = self.value.take() {
+        // A value without a destructor does not wait for a thread of the pool, because all threads
+        // may be busy. The manager drops such a value when a request is cancelled.
+        if mem::needs_drop::<T>()
+            && let Some(value) = self.value.take()
+        {
             ramie::blocking(move || drop(value));
         }
     }
