@@ -39,7 +39,8 @@ impl PostgresConnection {
     /// A cancel point.
     ///
     /// # Errors
-    /// No host can be reached, or it refuses. `InvalidInput`: there is no host, or
+    /// No host can be reached, or it refuses; the error is that of the last host. `TimedOut`: the
+    /// `connect_timeout` of the configuration has expired. `InvalidInput`: there is no host, or
     /// `target_session_attrs` is set, which is not supported.
     pub fn connect<T>(config: &Config, tls: T) -> Result<Self>
     where

@@ -30,7 +30,7 @@ where
     for index in 0..hosts {
         let mut attempt = || open_host(config, index, &mut tls);
         result = match config.get_connect_timeout() {
-            Some(timeout) => cancel::try_with_timeout(*timeout, attempt),
+            Some(timeout) => cancel::try_with_timeout(*timeout, attempt).map_err(as_timeout),
             None => attempt(),
         };
         if result.is_ok() || check_cancelled().is_err() {
@@ -81,6 +81,17 @@ where
     let (stream, link) = DrivenStream::new(stream);
     let (client, connection) = block_on_or_cancelled(config.connect_raw(stream, tls))??;
     Ok((client, Driver::new(Box::pin(connection), link)))
+}
+
+/// Reports an expired `connect_timeout` as an I/O error, because the strand is not cancelled.
+fn as_timeout(error: PostgresError) -> PostgresError {
+    match error {
+        PostgresError::Cancelled(_) if check_cancelled().is_ok() => {
+            let why = "the server did not answer within connect_timeout";
+            PostgresError::Io(io::Error::new(io::ErrorKind::TimedOut, why))
+        }
+        error => error,
+    }
 }
 
 fn invalid(why: &'static str) -> PostgresError {

@@ -1,16 +1,20 @@
 //! How calls end, and calls of both modes in turns.
 
-use std::io::Read;
+use std::{
+    io::{ErrorKind, Read},
+    time::Duration,
+};
 
 use ramie::{
     Runtime, cancel,
     fiber::{self, Builder, Place},
+    net::TcpListener,
     sync::oneshot,
 };
 use ramie_adapters::postgres::{PostgresConnection, PostgresError};
 use tokio_postgres::NoTls;
 
-use super::server::{Folder, Server, connect, on_fibers};
+use super::server::{Folder, Server, config, connect, on_fibers};
 
 #[test]
 fn plain_calls_and_run_take_turns() {
@@ -141,5 +145,18 @@ fn a_call_waits_until_another_fiber_leaves_an_earlier_stream() {
         connection.batch_execute("x").unwrap();
         drop(connection);
         assert_eq!(served.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn an_expired_connect_timeout_is_no_cancellation() {
+    on_fibers(|| {
+        // The kernel accepts the connection, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(listener.local_addr().unwrap().port());
+        config.connect_timeout(Duration::from_millis(20));
+        let error = PostgresConnection::connect(&config, NoTls).unwrap_err();
+        let PostgresError::Io(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
 }
