@@ -170,6 +170,26 @@ fn a_cancelled_command_breaks_the_connection() {
 }
 
 #[test]
+fn a_command_in_a_cancelled_scope_sends_nothing_and_breaks_nothing() {
+    on_fibers(|| {
+        let (mut client, mut server) = pair();
+        cancel::scope(|scope| {
+            scope.cancel();
+            let refused: RedisResult<()> = client.set("key", "value");
+            assert!(refused.unwrap_err().is_io_error());
+        });
+        assert!(client.is_open());
+        let served = fiber::spawn_local(move || {
+            let command = server.command();
+            server.answer("+PONG\r\n");
+            command
+        });
+        assert!(client.check_connection());
+        assert_eq!(served.join().unwrap(), ["PING"]);
+    });
+}
+
+#[test]
 fn a_cancelled_pipeline_breaks_the_connection() {
     on_fibers(|| {
         let (mut client, mut server) = pair();

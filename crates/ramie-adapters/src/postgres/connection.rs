@@ -2,7 +2,7 @@
 
 use std::{fmt, pin::pin};
 
-use ramie::net::TcpStream;
+use ramie::{cancel::check_cancelled, net::TcpStream};
 use tokio_postgres::{
     Client, Config, Row, Statement, ToStatement, tls::MakeTlsConnect, types::ToSql,
 };
@@ -14,9 +14,14 @@ use super::{DrivenStream, PostgresError, driver::Driver, open};
 /// worker it is used.
 ///
 /// # Cancellation
-/// Each call is a cancel point. A call that is cancelled, or panics, before its answer has arrived
-/// breaks the connection: all further calls fail with [`PostgresError::Broken`] and send nothing.
-/// The server may still execute the query. An error that the server answers breaks nothing.
+/// Each call is a cancel point. If the strand is cancelled already, a call sends nothing and breaks
+/// nothing. A call that is cancelled later, or panics, before its answer has arrived breaks the
+/// connection: all further calls fail with [`PostgresError::Broken`] and send nothing. The server
+/// may still execute the query. An error that the server answers breaks nothing.
+///
+/// # Panics
+/// Each call panics inside [`no_switch`](ramie::no_switch()), if it would have to wait, and breaks
+/// the connection.
 pub struct PostgresConnection {
     client: Client,
     driver: Driver,
@@ -64,10 +69,10 @@ impl PostgresConnection {
     /// Parks the fiber until the closure's future is ready.
     ///
     /// # Cancellation
-    /// A cancel point. A cancelled call breaks the connection.
+    /// A cancel point. A call that is cancelled after its start breaks the connection.
     ///
     /// # Errors
-    /// That of the closure. The connection is broken.
+    /// The closure fails, an earlier call has broken the connection, or the strand is cancelled.
     ///
     /// # Panics
     /// With the closure's panic, which breaks the connection. Inside
@@ -94,9 +99,12 @@ impl PostgresConnection {
         exchange: impl AsyncFnOnce(&mut Client) -> std::result::Result<R, tokio_postgres::Error>,
     ) -> Result<R> {
         let PostgresConnection { client, driver, is_open } = self;
-        if !std::mem::replace(is_open, false) {
+        if !*is_open {
             return Err(PostgresError::Broken);
         }
+        // Before the connection counts as broken, because a call that fails here sends nothing.
+        check_cancelled()?;
+        *is_open = false;
         let outcome = {
             let exchange = pin!(exchange(client));
             match waits_itself {
@@ -116,7 +124,7 @@ impl PostgresConnection {
     /// `Client::execute` does.
     ///
     /// # Errors
-    /// The server refuses. The connection is broken.
+    /// The server refuses, an earlier call has broken the connection, or the strand is cancelled.
     pub fn execute<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64>
     where
         S: ?Sized + ToStatement,
@@ -127,7 +135,7 @@ impl PostgresConnection {
     /// Executes statements without parameters, separated by `;`, as `Client::batch_execute` does.
     ///
     /// # Errors
-    /// The server refuses. The connection is broken.
+    /// The server refuses, an earlier call has broken the connection, or the strand is cancelled.
     pub fn batch_execute(&mut self, statements: &str) -> Result<()> {
         self.call(async |client| client.batch_execute(statements).await)
     }
@@ -135,7 +143,7 @@ impl PostgresConnection {
     /// Returns the rows of a query, as `Client::query` does.
     ///
     /// # Errors
-    /// The server refuses. The connection is broken.
+    /// The server refuses, an earlier call has broken the connection, or the strand is cancelled.
     pub fn query<S>(
         &mut self,
         statement: &S,
@@ -150,7 +158,7 @@ impl PostgresConnection {
     /// Returns the only row of a query, as `Client::query_one` does.
     ///
     /// # Errors
-    /// There is no row, or more than one. The server refuses. The connection is broken.
+    /// There is no row, or more than one. Otherwise as [`query`](Self::query).
     pub fn query_one<S>(&mut self, statement: &S, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row>
     where
         S: ?Sized + ToStatement,
@@ -161,7 +169,7 @@ impl PostgresConnection {
     /// Prepares a statement, as `Client::prepare` does.
     ///
     /// # Errors
-    /// The server refuses. The connection is broken.
+    /// The server refuses, an earlier call has broken the connection, or the strand is cancelled.
     pub fn prepare(&mut self, query: &str) -> Result<Statement> {
         self.call(async |client| client.prepare(query).await)
     }

@@ -79,12 +79,11 @@ impl Driver {
 
     /// Waits for a call of the crate that needs only the connection, in own mode.
     ///
-    /// A cancel point.
+    /// A cancel point while it waits; the caller has checked for a cancellation before.
     pub(super) fn wait_itself<F: Future>(
         &mut self,
         mut call: Pin<&mut F>,
     ) -> Result<F::Output, Cancelled> {
-        check_cancelled()?;
         let Driver { connection, call_woken, mover_woken } = self;
         connection.set_own(true);
         // Always, because the wakers of the last call may not be these.

@@ -14,18 +14,19 @@ pub enum PostgresError {
     Io(io::Error),
     /// The strand was cancelled.
     Cancelled(Cancelled),
-    /// An earlier call was interrupted, so the connection cannot be used any more.
+    /// An earlier call was interrupted, or the connection has ended, so it cannot be used any more.
     Broken,
 }
 
 impl fmt::Display for PostgresError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PostgresError::Postgres(_) => "PostgreSQL",
+            PostgresError::Postgres(_) => "an exchange with PostgreSQL failed",
             PostgresError::Io(_) => "cannot connect to PostgreSQL",
             PostgresError::Cancelled(_) => "the call to PostgreSQL was cancelled",
             PostgresError::Broken => {
-                "an earlier call to PostgreSQL was interrupted; open a new connection"
+                "an earlier call to PostgreSQL was interrupted, or the connection has ended; open \
+                 a new one"
             }
         })
     }

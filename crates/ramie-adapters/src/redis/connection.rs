@@ -5,7 +5,7 @@ use std::{
     io::{self, Read, Write},
 };
 
-use ramie::{net::TcpStream, os::unix::net::UnixStream};
+use ramie::{cancel::check_cancelled, net::TcpStream, os::unix::net::UnixStream};
 use redis::{
     Cmd, ConnectionAddr, ConnectionLike, ErrorKind, IntoConnectionInfo, Parser,
     RedisConnectionInfo, RedisResult, Value, cmd, pipe,
@@ -22,15 +22,14 @@ impl<S: Read + Write + Send> Duplex for S {}
 /// All commands of the crate work on it: `Commands`, `redis::cmd`, pipelines, transactions.
 ///
 /// # Cancellation
-/// Each command is a cancel point while it waits for the server. A command that is cancelled, or
-/// fails otherwise before its whole answer has arrived, breaks the connection:
-/// [`is_open`](ConnectionLike::is_open) returns false then, and further commands fail with
-/// `BrokenPipe` and send nothing. The server may still execute the cancelled command. The crate's
-/// error does not show the reason of a cancellation; [`check_cancelled`] returns it.
+/// Each command is a cancel point. If the strand is cancelled already, a command sends nothing and
+/// breaks nothing. A command that is cancelled later, or fails otherwise before its whole answer
+/// has arrived, breaks the connection: [`is_open`](ConnectionLike::is_open) returns false then, and
+/// further commands fail with `BrokenPipe` and send nothing. The server may still execute the
+/// cancelled command. The crate's error does not show the reason of a cancellation;
+/// [`check_cancelled`] returns it.
 ///
 /// An error that the server answers, such as `WRONGTYPE`, breaks nothing.
-///
-/// [`check_cancelled`]: ramie::cancel::check_cancelled
 pub struct RedisConnection {
     stream: Box<dyn Duplex>,
     parser: Parser,
@@ -120,6 +119,8 @@ impl RedisConnection {
     /// Sends bytes. The connection stays broken until [`end`](Self::end).
     pub(super) fn send(&mut self, bytes: &[u8]) -> RedisResult<()> {
         self.check_open()?;
+        // Before the connection counts as broken, because a call that fails here sends nothing.
+        check_cancelled().map_err(io::Error::from)?;
         self.is_open = false;
         self.stream.write_all(bytes)?;
         Ok(self.stream.flush()?)
@@ -127,7 +128,8 @@ impl RedisConnection {
 
     /// Refuses a broken connection.
     pub(super) fn check_open(&self) -> RedisResult<()> {
-        let why = "an earlier command was interrupted, so its answer may still come";
+        let why = "an earlier command was interrupted, so its answer may still come; open a new \
+                   connection";
         let refusal = || io::Error::new(io::ErrorKind::BrokenPipe, why).into();
         self.is_open.then_some(()).ok_or_else(refusal)
     }

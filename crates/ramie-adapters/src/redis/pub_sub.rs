@@ -10,10 +10,10 @@ use super::RedisConnection;
 /// [`RedisConnection::into_pub_sub`]. Its methods are those of the crate's `PubSub`.
 ///
 /// # Cancellation
-/// All methods are cancel points. A cancelled [`get_message`](Self::get_message) loses nothing: the
-/// next one continues where it was cut off. Any other cancelled method breaks the connection as a
-/// command does ([`RedisConnection`]): the messages that have arrived can be taken, and then all
-/// methods fail with `BrokenPipe`.
+/// All methods are cancel points; [`get_message`](Self::get_message) only if no message has arrived
+/// yet. A cancelled `get_message` loses nothing: the next one continues where it was cut off. Any
+/// other cancelled method breaks the connection as a command does ([`RedisConnection`]): the
+/// messages that have arrived can be taken, and then all methods fail with `BrokenPipe`.
 ///
 /// # Examples
 /// ```no_run
@@ -82,10 +82,10 @@ impl RedisPubSub {
     /// Parks the fiber until a message arrives.
     ///
     /// # Cancellation
-    /// A cancel point. A cancelled call loses no message.
+    /// A cancel point, unless a message has arrived already. A cancelled call loses no message.
     ///
     /// # Errors
-    /// The server has closed the connection, or the connection is broken.
+    /// The server has closed the connection, the connection is broken, or the strand is cancelled.
     pub fn get_message(&mut self) -> RedisResult<Msg> {
         if let Some(message) = self.waiting.pop_front() {
             return Ok(message);

@@ -80,6 +80,24 @@ fn a_call_cancelled_in_its_receive_breaks_the_connection() {
 }
 
 #[test]
+fn a_call_in_a_cancelled_scope_sends_nothing_and_breaks_nothing() {
+    on_fibers(|| {
+        let (mut connection, served) = connect(Server::serve);
+        cancel::scope(|scope| {
+            scope.cancel();
+            let plain = connection.batch_execute("not sent");
+            assert!(matches!(plain, Err(PostgresError::Cancelled(_))), "{plain:?}");
+            let run = connection.run(async |client| client.batch_execute("not sent").await);
+            assert!(matches!(run, Err(PostgresError::Cancelled(_))), "{run:?}");
+        });
+        assert!(connection.is_open());
+        connection.batch_execute("x").unwrap();
+        drop(connection);
+        assert_eq!(served.join().unwrap(), 1);
+    });
+}
+
+#[test]
 fn a_server_that_closes_during_a_call_ends_the_connection() {
     on_fibers(|| {
         let (mut connection, _served) = connect(|mut server| drop(server.query()));
