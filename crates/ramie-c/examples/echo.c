@@ -60,6 +60,12 @@ static intptr_t ask(void *arg) {
     return ramie_send(answers, (void *)5);
 }
 
+static intptr_t join_itself(void *arg) {
+    void *self;
+    assert(ramie_recv(arg, &self) == 0);
+    return ramie_send(arg, (void *)(intptr_t)ramie_join(self, NULL));
+}
+
 static intptr_t program(void *arg) {
     (void)arg;
     int listener = ramie_listen("127.0.0.1", 0);
@@ -70,6 +76,11 @@ static intptr_t program(void *arg) {
     assert(ramie_spawn(NULL, serve, (void *)(intptr_t)listener, &server) == 0);
     ramie_channel *answers;
     assert(ramie_channel_new(0, &answers) == 0);
+    ramie_fiber *itself;
+    void *refused;
+    assert(ramie_spawn(NULL, join_itself, answers, &itself) == 0);
+    assert(ramie_send(answers, itself) == 0 && ramie_recv(answers, &refused) == 0);
+    assert((intptr_t)refused == -EDEADLK && ramie_join(itself, NULL) == 0);
     for (int n = 0; n < CLIENTS; n++) assert(ramie_spawn(NULL, ask, answers, NULL) == 0);
     intptr_t sum = 0;
     for (int n = 0; n < CLIENTS; n++) {

@@ -105,7 +105,8 @@ int ramie_spawn_on(const ramie_handle *handle, size_t worker, ramie_function f, 
                    ramie_fiber **fiber);
 
 /* Waits until a fiber has ended, stores its value unless value is NULL, and frees it.
- * -ECANCELED: its runtime has abandoned it, or could not start it. */
+ * -ECANCELED: its runtime has abandoned it, or could not start it. -EDEADLK: the caller is that
+ * fiber; it is not freed then. */
 int ramie_join(ramie_fiber *fiber, intptr_t *value);
 
 /* Gives up the right to join a fiber, which goes on and is freed when it has ended. */

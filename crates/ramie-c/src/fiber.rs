@@ -90,6 +90,11 @@ unsafe extern "C" fn ramie_spawn_on(
 unsafe extern "C" fn ramie_join(fiber: *mut JoinHandle<isize>, value: *mut isize) -> c_int {
     guard(|| {
         // SAFETY: as the header says.
+        let own = unsafe { fiber.as_ref() }.filter(|it| it.fiber().id() == fiber::current().id());
+        if own.is_some() {
+            return Err(-libc::EDEADLK);
+        }
+        // SAFETY: as the header says.
         let Some(fiber) = (unsafe { take(fiber) }) else { return Err(-libc::EINVAL) };
         let returned = fiber.join().map_err(|_| -libc::ECANCELED)?;
         // SAFETY: as the header says.
