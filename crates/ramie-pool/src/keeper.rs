@@ -98,7 +98,9 @@ fn close_expired<M: ManageConnection>(shared: &Arc<Shared<M>>) {
 }
 
 fn open_missing<M: ManageConnection>(shared: &Arc<Shared<M>>, attempts: &mut Attempts) {
-    while !attempts.pauses()
+    // If this is the last reference, the pool ends when the keeper drops it.
+    while Arc::strong_count(shared) > 1
+        && !attempts.pauses()
         && let Ok(_place) = shared.try_place()
         && let Some(counted) = count_missing(shared)
     {

@@ -24,8 +24,8 @@ fn next(state: &mut u64) -> u64 {
     *state
 }
 
-/// Runs `query(number, delay, limit)` in many fibers until it has returned false so many times;
-/// returns the number of queries.
+/// Runs `query(number, delay, limit)` in many fibers until it has returned false `cancelled` times.
+/// Returns the number of queries.
 fn at_random(cancelled: u64, query: impl Fn(u64, Duration, Duration) -> bool + Sync) -> u64 {
     let (asked, remaining) = (AtomicU64::new(0), AtomicU64::new(cancelled));
     fiber::scope(|s| {
@@ -51,7 +51,7 @@ fn at_random(cancelled: u64, query: impl Fn(u64, Duration, Duration) -> bool + S
     asked.into_inner()
 }
 
-/// Lets this number of queries be cancelled.
+/// Runs queries until `cancelled` of them were cancelled, and checks each answer.
 pub fn check<M: Server>(manager: M, cancelled: u64) {
     Runtime::builder().workers(2).build().expect("a runtime").run(|| {
         let pool = Pool::builder().max_size(CONNECTIONS).build(manager.clone());

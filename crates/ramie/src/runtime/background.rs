@@ -41,7 +41,7 @@ use super::{
     AbandonedFibers, Ended, Handle, Runtime, Strands,
     builder::Config,
     start::prepare_process,
-    worker_threads::no_thread,
+    worker_threads::{no_thread, not_started},
     workforce::{Fibers, Workforce, report},
 };
 use crate::{
@@ -55,9 +55,9 @@ use crate::{
 /// A runtime whose workers run in the background; made by [`Runtime::start`].
 ///
 /// Dropping it ends the runtime, as the return of the closure ends [`run`](crate::run()): it waits
-/// until all fibers have ended, or for [`Builder::grace`](super::Builder::grace). Where that would
-/// wait for itself ([`Handle::can_shut_down_here`]), and during a panic, the drop begins that and
-/// does not wait.
+/// until all fibers have ended, or for [`Builder::grace`](super::Builder::grace). If the drop would
+/// wait for itself ([`Handle::can_shut_down_here`]), and during a panic, it begins the end of the
+/// runtime and does not wait.
 #[must_use = "dropping it ends the runtime"]
 pub struct BackgroundRuntime {
     handle: Handle,
@@ -113,7 +113,8 @@ impl Runtime {
             drop(sender);
             let _ = tell.send(outcome);
         });
-        let first = FirstThread { thread: thread.map_err(|error| no_thread(&error))?, served };
+        let thread = thread.map_err(|error| not_started(&no_thread(&error)))?;
+        let first = FirstThread { thread, served };
         match receiver.recv() {
             Ok(Ok(handle)) => {
                 let grace = self.config.grace;
@@ -226,6 +227,9 @@ impl BackgroundRuntime {
     /// an executor, whose threads must not block. The end begins at once, even if the future is
     /// never polled. A function of [`on_abandoned`](super::Builder::on_abandoned) may still run
     /// when the future is ready.
+    ///
+    /// # Blocking
+    /// Never.
     ///
     /// # Examples
     /// ```

@@ -291,6 +291,9 @@ impl GuestRuntime {
     /// no turn is given meanwhile. Await the handle on the executor of the loop, or ask
     /// [`is_finished`](JoinHandle::is_finished) after a turn.
     ///
+    /// # Blocking
+    /// Never.
+    ///
     /// # Errors
     /// As [`fiber::Builder::spawn_local`](crate::fiber::Builder::spawn_local); [`RuntimeEnded`]:
     /// the end of the runtime has begun.

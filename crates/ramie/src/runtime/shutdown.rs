@@ -14,6 +14,11 @@ impl Handle {
     /// then are [abandoned](super::Builder::grace). Of several calls the earliest end counts (if
     /// strands are threads, the first call does). [`Duration::MAX`] means for ever.
     ///
+    /// In the child of a fork it does nothing.
+    ///
+    /// # Blocking
+    /// Never.
+    ///
     /// # Examples
     /// ```
     /// use std::time::Duration;

@@ -171,7 +171,7 @@ impl Threads {
     }
 }
 
-fn not_started(error: &io::Error) -> io::Error {
+pub(super) fn not_started(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("a worker could not be started: {error}"))
 }
 
