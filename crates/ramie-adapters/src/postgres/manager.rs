@@ -10,6 +10,11 @@ use super::{DrivenStream, PostgresConnection, PostgresError};
 
 /// Manages a [`Pool`](ramie_pool::Pool) of connections to PostgreSQL.
 ///
+/// A returned connection keeps its session. If a call has begun a transaction by `BEGIN`, or has
+/// changed a setting by `SET`, undo that before the connection is returned, or call
+/// [`mark_broken`](ramie_pool::PooledConnection::mark_broken). A dropped `Transaction` of the crate
+/// rolls back by itself.
+///
 /// # Examples
 /// ```no_run
 /// # use ramie_adapters::postgres::PostgresManager;

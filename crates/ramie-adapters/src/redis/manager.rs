@@ -9,6 +9,10 @@ use super::RedisConnection;
 
 /// Manages a [`Pool`](ramie_pool::Pool) of connections to a Redis server.
 ///
+/// A returned connection keeps its state on the server. After `SELECT`, `WATCH` or `MULTI`, undo it
+/// before the connection is returned, or call
+/// [`mark_broken`](ramie_pool::PooledConnection::mark_broken).
+///
 /// # Examples
 /// ```no_run
 /// # use ramie_adapters::redis::RedisManager;
