@@ -69,14 +69,22 @@ impl<M: ManageConnection> PoolBuilder<M> {
         self
     }
 
-    /// How old a connection may become, by default 30 minutes. One that is in use is closed when it
-    /// is returned.
+    /// How old a connection may become, by default 30 minutes; `None`: without a limit. One that
+    /// is in use is closed when it is returned.
+    ///
+    /// # Panics
+    /// If it is zero.
     pub fn max_lifetime(mut self, lifetime: Option<Duration>) -> Self {
+        assert!(
+            lifetime != Some(Duration::ZERO),
+            "max_lifetime is 0, so each connection would be closed at once; use None for no limit"
+        );
         self.options.max_lifetime = lifetime;
         self
     }
 
-    /// How long a connection may be idle before it is closed, by default 10 minutes.
+    /// How long a connection may be idle before it is closed, by default 10 minutes; `None`: for
+    /// ever.
     pub fn idle_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.options.idle_timeout = timeout;
         self

@@ -101,6 +101,14 @@ impl<T, R> Errand<T, R> {
         }
     }
 
+    /// Takes the value back, unless the job has it; a job that has not begun does nothing then.
+    pub(super) fn take_back(self) -> Option<Box<T>> {
+        match self.replace(Step::Left) {
+            Step::Ready(value) | Step::Done(value, _) => Some(value),
+            Step::Runs | Step::Left => None,
+        }
+    }
+
     /// Takes the value if the job has not begun, and value and result if it is done. Otherwise
     /// leaves both to the job.
     fn leave(self, error: io::Error) -> Returned<T, R> {

@@ -161,7 +161,7 @@ impl<T: Send> Blocking<T> {
     ///
     /// # Panics
     /// With the closure's panic; the value is lost then. Inside [`no_switch`](ramie::no_switch());
-    /// the value is lost then, too, and the closure is still called.
+    /// the closure is not called then.
     ///
     /// # Outside a fiber
     /// Calls the closure on a new thread.
@@ -201,6 +201,7 @@ impl<T: Send> Blocking<T> {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, LOST));
         };
         let errand = Errand::new(value);
+        let mut lent = Handed { home: &mut self.value, errand: Some(errand.clone()) };
         let job = errand.clone();
         let help = move || ramie::blocking(move || job.carry_out(f));
         let helper = fiber::Builder::new().name("blocking job".to_owned());
@@ -210,7 +211,8 @@ impl<T: Send> Blocking<T> {
             false => helper.spawn_local(help),
         };
         let (value, outcome) = errand.wait(helper);
-        self.value = value;
+        lent.errand = None;
+        *lent.home = value;
         outcome
     }
 
@@ -236,6 +238,21 @@ struct Lent<'a, T> {
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
         *self.home = self.value.take();
+    }
+}
+
+/// A value that was handed to a job. If the call is left by a panic before the job has begun,
+/// because it may not wait, the value goes home.
+struct Handed<'a, T, R> {
+    home: &'a mut Option<Box<T>>,
+    errand: Option<Errand<T, R>>,
+}
+
+impl<T, R> Drop for Handed<'_, T, R> {
+    fn drop(&mut self) {
+        if let Some(errand) = self.errand.take() {
+            *self.home = errand.take_back();
+        }
     }
 }
 

@@ -47,6 +47,11 @@ fn a_refused_wait_does_not_lose_the_value() {
         let text = panic_of(|| no_switch(|| value.run(|value| *value += 1)));
         assert!(text.contains("no_switch"), "{text}");
         assert_eq!(value.run(|value| *value), 0);
+        let text = panic_of(|| no_switch(|| value.run_or_cancelled(|value| *value += 1)));
+        assert!(text.contains("no_switch"), "{text}");
+        assert_eq!(value.run(|value| *value), 0, "the closure never runs");
+        ramie::fiber::yield_now();
+        assert_eq!(value.run(|value| *value), 0, "the closure never runs");
     });
 }
 

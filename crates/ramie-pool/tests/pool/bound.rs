@@ -110,3 +110,9 @@ fn a_pool_works_without_a_runtime() {
     });
     assert!(server.most_open.load(SeqCst) <= 2);
 }
+
+#[test]
+#[should_panic(expected = "max_lifetime is 0")]
+fn a_lifetime_of_nothing_is_refused() {
+    let _ = pool(|pool| pool.max_lifetime(Some(Duration::ZERO)));
+}
