@@ -170,7 +170,7 @@ impl ConnectionLike for RedisConnection {
         count: usize,
     ) -> RedisResult<Vec<Value>> {
         self.send(commands)?;
-        // The answer to EXEC does not say why a command of a transaction was refused.
+        // The answer to EXEC lacks the reason why a command of a transaction was refused.
         let mut queued = Ok(());
         for _ in 0..offset {
             let answer = self.receive_answer()?.extract_error().map(drop);
