@@ -22,8 +22,9 @@ impl<E> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PoolError::Timeout => {
-                "got no connection of the pool in time; raise max_size or connection_timeout, or \
-                 return connections earlier"
+                "got no connection of the pool in time; if all were in use, raise max_size or \
+                 return connections earlier, otherwise check that the server answers, or raise \
+                 connection_timeout"
             }
             PoolError::Closed => "the pool of connections is closed",
             PoolError::Cancelled(_) => "the request for a connection of the pool was cancelled",

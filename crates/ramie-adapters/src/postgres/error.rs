@@ -8,7 +8,7 @@ use ramie::{cancel::Cancelled, structured::Failure};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PostgresError {
-    /// The server refused, or the connection has ended.
+    /// The server refused, a parameter does not fit the statement, or the connection has ended.
     Postgres(tokio_postgres::Error),
     /// The server could not be reached, or TLS could not be set up.
     Io(io::Error),
@@ -21,7 +21,7 @@ pub enum PostgresError {
 impl fmt::Display for PostgresError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PostgresError::Postgres(_) => "an exchange with PostgreSQL failed",
+            PostgresError::Postgres(_) => "the call to PostgreSQL failed",
             PostgresError::Io(_) => "cannot connect to PostgreSQL",
             PostgresError::Cancelled(_) => "the call to PostgreSQL was cancelled",
             PostgresError::Broken => {

@@ -26,8 +26,11 @@ impl<S: Read + Write + Send> Duplex for S {}
 /// breaks nothing. A command that is cancelled later, or fails otherwise before its whole answer
 /// has arrived, breaks the connection: [`is_open`](ConnectionLike::is_open) returns false then, and
 /// further commands fail with `BrokenPipe` and send nothing. The server may still execute the
-/// cancelled command. The crate's error does not show the reason of a cancellation;
-/// [`check_cancelled`] returns it.
+/// cancelled command.
+///
+/// The crate's error has the reason of a cancellation only as a text; its `is_timeout` returns true
+/// if a limit has expired. In the cancelled scope, such as the closure of
+/// [`try_with_timeout`](ramie::cancel::try_with_timeout), [`check_cancelled`] returns the reason.
 ///
 /// An error that the server answers, such as `WRONGTYPE`, breaks nothing.
 pub struct RedisConnection {
