@@ -14,10 +14,11 @@ use super::{DrivenStream, PostgresError, driver::Driver, open};
 /// worker it is used.
 ///
 /// # Cancellation
-/// Each call is a cancel point. If the strand is cancelled already, a call sends nothing and breaks
-/// nothing. A call that is cancelled later, or panics, before its answer has arrived breaks the
-/// connection: all further calls fail with [`PostgresError::Broken`] and send nothing. The server
-/// may still execute the query. An error that the server answers breaks nothing.
+/// Each call is a cancel point, and fails with [`PostgresError::Cancelled`] if it is cancelled. If
+/// the strand is cancelled already, a call sends nothing and breaks nothing. A call that is
+/// cancelled later, or panics, before its answer has arrived breaks the connection: all further
+/// calls fail with [`PostgresError::Broken`] and send nothing. The server may still execute the
+/// query. An error that the server answers breaks nothing.
 ///
 /// # Panics
 /// Each call panics inside [`no_switch`](ramie::no_switch()), if it would have to wait, and breaks
@@ -58,9 +59,12 @@ impl PostgresConnection {
     /// Runs an async closure with the client of the crate, and moves the bytes meanwhile. So all of
     /// the crate can be used: transactions, `COPY`, streams of rows.
     ///
-    /// The closure may wait for anything, so helper fibers wait for the socket, as
-    /// [`Io`](ramie_futures::Io) describes. In the other methods this strand waits itself, which is
-    /// cheaper.
+    /// The closure may wait for anything that needs no runtime of tokio. On a fiber, a timer of
+    /// tokio panics; limit the call by [`try_with_timeout`](ramie::cancel::try_with_timeout).
+    ///
+    /// Helper fibers wait for the socket, as [`Io`](ramie_futures::Io) describes, because the
+    /// closure may wait for other things, too. In the other methods this strand waits itself, which
+    /// is cheaper.
     ///
     /// Finish a `COPY` and streams of rows inside the closure. Their bytes move only during calls
     /// of this connection, and the other methods do not notice when a sink of `COPY` continues.

@@ -128,6 +128,9 @@ macro_rules! shared_like_std {
             /// Chooses whether calls that would wait fail with `WouldBlock` instead. Handles made
             /// by `try_clone` share the choice.
             ///
+            /// On io_uring such a call does not wait for the peer, but may suspend the fiber until
+            /// the kernel has completed it, so do not hold a lock of std across it.
+            ///
             /// # Errors
             /// None; the signature is that of std.
             pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
