@@ -205,9 +205,9 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// If the strand panicked, the error is the panic's payload. If the strand could not start, or
-    /// its runtime abandoned it, the error is a text with the reason. If `join` is called in a
-    /// destructor during a panic, before the strand has ended, the error is a text, and the strand
-    /// is detached.
+    /// its runtime abandoned it, the error is a text with the reason, a `&'static str` or a
+    /// `String`. If `join` is called in a destructor during a panic, before the strand has ended,
+    /// the error is such a text, and the strand is detached.
     #[track_caller]
     #[inline(always)]
     pub fn join(self) -> thread::Result<T> {
