@@ -94,6 +94,19 @@ fn connections_are_used_again() {
 }
 
 #[test]
+fn fibers_of_a_worker_share_an_agent() {
+    on_fibers(|| {
+        let (address, _requests) = server();
+        let (url, agent) = (format!("http://{address}/"), new_agent());
+        fiber::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..20).for_each(|_| drop(get(&agent, &url).unwrap())));
+            }
+        });
+    });
+}
+
+#[test]
 fn a_connection_whose_call_failed_is_not_used_again() {
     on_fibers(|| {
         let (address, _requests) = server();

@@ -2,12 +2,13 @@
 
 use std::{
     fmt,
-    io::{ErrorKind, Read, Write},
+    io::{Read, Write},
     net::Shutdown,
     sync::{Arc, Weak},
 };
 
 use ramie::net::TcpStream;
+use rustix::{io::Errno, net::RecvFlags};
 use ureq::{
     Error,
     config::Config,
@@ -62,12 +63,11 @@ impl Transport for RamieTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // Bytes that nobody asked for, or the end of the stream, make a connection useless.
-        let stream = &self.stream.0;
-        let is_silent = stream.set_nonblocking(true).is_ok()
-            && matches!((&*stream).read(&mut [0]), Err(error)
-                if error.kind() == ErrorKind::WouldBlock);
-        is_silent && stream.set_nonblocking(false).is_ok()
+        // No receive of Ramie, because ureq holds a lock of std around this call, and on a ring
+        // even a nonblocking receive suspends the fiber. Bytes that nobody asked for, or the end of
+        // the stream, make a connection useless.
+        let probe = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.stream.0, &mut [0], probe) == Err(Errno::WOULDBLOCK)
     }
 }
 
