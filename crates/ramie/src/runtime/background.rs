@@ -30,7 +30,7 @@
 use std::{
     fmt, io,
     panic::resume_unwind,
-    sync::mpsc,
+    sync::{Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -68,8 +68,9 @@ pub struct BackgroundRuntime {
 /// The thread of worker 0, or the one that waits for the strands that are threads.
 struct FirstThread {
     thread: JoinHandle<()>,
-    /// Gets the outcome when the thread runs no code of the program any more.
-    served: mpsc::Receiver<thread::Result<()>>,
+    /// Gets the outcome when the thread runs no code of the program any more. In a mutex, so that
+    /// threads may share the runtime.
+    served: Mutex<mpsc::Receiver<thread::Result<()>>>,
 }
 
 impl Runtime {
@@ -114,7 +115,7 @@ impl Runtime {
             let _ = tell.send(outcome);
         });
         let thread = thread.map_err(|error| not_started(&no_thread(&error)))?;
-        let first = FirstThread { thread, served };
+        let first = FirstThread { thread, served: Mutex::new(served) };
         match receiver.recv() {
             Ok(Ok(handle)) => {
                 let grace = self.config.grace;
@@ -138,7 +139,8 @@ impl FirstThread {
     /// # Errors
     /// With its panic.
     fn wait(&self) -> thread::Result<()> {
-        self.served.recv().unwrap_or(Ok(()))
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.recv().unwrap_or(Ok(()))
     }
 
     /// The same, and waits until the thread has ended.

@@ -18,6 +18,13 @@ pub(crate) fn kinds(f: impl Fn(&Runtime)) {
 }
 
 #[test]
+fn threads_may_share_a_runtime_and_its_handles() {
+    fn share<T: Send + Sync>() {}
+    share::<ramie::BackgroundRuntime>();
+    share::<Handle>();
+}
+
+#[test]
 fn a_thread_outside_spawns_and_joins() {
     let _limit = Limit::of_this_test();
     kinds(|runtime| {
