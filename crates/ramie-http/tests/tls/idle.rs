@@ -73,5 +73,6 @@ fn a_connection_keeps_no_stack_of_a_handshake() {
         let open = || connect(address, &client_config, "a.test");
         encrypted = stack_beside(open, |client| client.sock.local_addr().unwrap());
     });
-    assert!(encrypted <= plain + 4096, "{encrypted} bytes with TLS, {plain} without");
+    // In a debug build decryption adds about 4,200 bytes, and a handshake 32,600.
+    assert!(encrypted <= plain + 8192, "{encrypted} bytes with TLS, {plain} without");
 }
