@@ -219,7 +219,10 @@ struct Kept(RefCell<Vec<Box<dyn FnOnce()>>>);
 
 impl Kept {
     fn call_all(&self) {
-        while let Some(f) = self.0.borrow_mut().pop() {
+        loop {
+            // In a statement of its own, because `f` may add closures.
+            let next = self.0.borrow_mut().pop();
+            let Some(f) = next else { return };
             f();
         }
     }
@@ -234,12 +237,25 @@ impl Drop for Kept {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
 
     #[test]
     fn each_key_is_used_once() {
         let numbers = (1..=FIRST_STARTS).chain((5..37).map(|power| 1 << power));
         assert!(numbers.map(index_of).eq(0..USES.len()));
+    }
+
+    #[test]
+    fn a_closure_that_is_called_may_add_another() {
+        let calls = Rc::new(Cell::new(0));
+        let kept = Rc::new(Kept(RefCell::new(Vec::new())));
+        let (theirs, second) = (Rc::clone(&kept), Rc::clone(&calls));
+        let first = move || theirs.0.borrow_mut().push(Box::new(move || second.set(1)));
+        kept.0.borrow_mut().push(Box::new(first));
+        kept.call_all();
+        assert_eq!(calls.get(), 1);
     }
 
     #[test]
