@@ -66,7 +66,7 @@ fn a_fiber_ends_the_process_whatever_guest_its_thread_has() {
     assert_success(&child("a_fiber_ends_the_process_whatever_guest_its_thread_has"));
 }
 
-/// The child has a copy of the thread, with what it would wait for, and no thread of the pool.
+/// The child has a copy of the thread with its loans, and no thread of the pool.
 #[test]
 #[allow(unsafe_code)]
 fn the_child_of_a_fork_ends_whatever_its_thread_has_lent() {

@@ -223,58 +223,47 @@ fn lend_to_threads(reports: &Reports) {
     });
 }
 
+/// Leaves a fiber of this thread in `lend`, when the borrower has begun.
+fn leave_a_lender(lend: fn(&Reports)) -> Receiver<bool> {
+    let (reports, begun, outlived) = reports();
+    drop(fiber::spawn_local(move || lend(&reports)));
+    while begun.try_recv().is_err() {
+        fiber::sleep(Duration::from_millis(1));
+    }
+    outlived
+}
+
+/// Leaves a lender to a job, then one to threads, on a thread that `on_thread` makes and joins.
+#[track_caller]
+fn check_on(on_thread: fn(fn(&Reports)) -> Receiver<bool>) {
+    for lend in [lend_to_a_job, lend_to_threads] {
+        let outlived = on_thread(lend);
+        assert!(outlived.recv().unwrap(), "the value was destroyed too early");
+    }
+}
+
 #[test]
 fn a_thread_outside_run_ends_after_those_who_use_its_value() {
     let _limit = Limit::of_this_test();
-    for lend in [lend_to_a_job, lend_to_threads] {
-        let ends = thread::spawn(move || {
-            let (reports, begun, outlived) = reports();
-            drop(fiber::spawn_local(move || lend(&reports)));
-            while begun.try_recv().is_err() {
-                fiber::sleep(Duration::from_millis(1));
-            }
-            outlived
-        });
-        let outlived = ends.join().unwrap();
-        assert!(outlived.recv().unwrap(), "the value was destroyed too early");
-    }
+    check_on(|lend| thread::spawn(move || leave_a_lender(lend)).join().unwrap());
 }
 
 #[test]
 fn a_thread_that_is_a_strand_ends_after_those_who_use_its_value() {
     let _limit = Limit::of_this_test();
-    for lend in [lend_to_a_job, lend_to_threads] {
-        let strand = fiber::spawn(move || {
-            let (reports, begun, outlived) = reports();
-            drop(fiber::spawn_local(move || lend(&reports)));
-            while begun.try_recv().is_err() {
-                fiber::sleep(Duration::from_millis(1));
-            }
-            outlived
-        });
-        let outlived = strand.join().unwrap();
-        assert!(outlived.recv().unwrap(), "the value was destroyed too early");
-    }
+    check_on(|lend| fiber::spawn(move || leave_a_lender(lend)).join().unwrap());
 }
 
 #[test]
 fn a_thread_of_a_runtime_on_threads_ends_after_the_jobs_of_its_fibers() {
     let _limit = Limit::of_this_test();
-    for lend in [lend_to_a_job, lend_to_threads] {
-        let ends = thread::spawn(move || {
+    check_on(|lend| {
+        let run = move || {
             let builder = Runtime::builder().strands(Strands::Threads).grace(Duration::ZERO);
-            builder.build().unwrap().run(|| {
-                let (reports, begun, outlived) = reports();
-                drop(fiber::spawn_local(move || lend(&reports)));
-                while begun.try_recv().is_err() {
-                    fiber::sleep(Duration::from_millis(1));
-                }
-                outlived
-            })
-        });
-        let outlived = ends.join().unwrap();
-        assert!(outlived.recv().unwrap(), "the value was destroyed too early");
-    }
+            builder.build().unwrap().run(|| leave_a_lender(lend))
+        };
+        thread::spawn(run).join().unwrap()
+    });
 }
 
 #[test]
