@@ -12,7 +12,8 @@ use crate::request::Parts;
 const SPARES: usize = 16;
 
 thread_local! {
-    /// Nothing suspends while it is borrowed, because what is in it is empty.
+    /// Nothing suspends while it is borrowed, because its boxes have no values of the program,
+    /// whose destructors could wait.
     static SPARE: RefCell<Vec<PartsBox>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -2,11 +2,10 @@
 //!
 //! A fiber lends values to a job of the blocking pool, or to strands of a scope, and waits for them
 //! on its own stack. If the fiber is abandoned, its stack is leaked, so the values there stay. But
-//! a value of a `std::thread_local!`, lent from inside `LocalKey::with`, would be
-//! destroyed when the fiber's thread ends. So that thread does not end before those have ended who
-//! may use the value:
+//! a value of a `std::thread_local!`, lent from inside `LocalKey::with`, would be destroyed when
+//! the fiber's thread ends. So that thread does not end before the borrowers have:
 //!
-//! | who uses it | why the thread of the fiber outlives them |
+//! | borrower | why the thread of the fiber outlives it |
 //! |---|---|
 //! | a strand on another worker of the runtime | no thread of a worker ends while another worker runs fibers (`runtime/workforce.rs`) |
 //! | a job of the pool | the job is a [`Loan`] of the runtime, because it may be that of a strand on another worker |
@@ -50,8 +49,8 @@ pub(crate) struct Loans {
 
 /// By which a scope that a fiber has opened makes its thread strands loans.
 ///
-/// It does not keep the loans alive, so that opening a scope counts nothing. INVARIANT: whoever can
-/// reach the scope does: the worker of the opener, until it has abandoned its fibers; then the
+/// It does not keep the loans alive, so that opening a scope counts nothing. INVARIANT: those that
+/// can reach the scope do: the worker of the opener, until it has abandoned its fibers; then the
 /// strands and jobs that may use what the opener has lent, because each is a loan, a fiber of a
 /// worker that has the same loans, or a fiber of a `run` inside of a loan, which returns when that
 /// fiber has ended. (If it is abandoned instead, the process ends: `core/strand/scope_data.rs`.)
@@ -86,7 +85,7 @@ pub(crate) struct Loan(Arc<Loans>);
 
 impl Loan {
     pub(crate) fn begin(loans: Arc<Loans>) -> Loan {
-        // Relaxed: whoever hands the loan to another thread makes this visible there.
+        // Relaxed: handing the loan to another thread makes this visible there.
         loans.count.fetch_add(1, Ordering::Relaxed);
         Loan(loans)
     }

@@ -252,8 +252,8 @@ impl BackgroundRuntime {
     }
 
     /// Waits for the first thread, if the runtime has ended. The thread may run code of the program
-    /// then, which reports what was abandoned, so a fiber waits by the blocking pool. A thread that
-    /// has to outlive loans is not joined.
+    /// then, which reports the abandoned fibers, so a fiber waits by the blocking pool. A thread
+    /// that has to outlive loans is not joined.
     #[track_caller]
     fn join(&mut self) -> thread::Result<()> {
         let Some(first) = self.first.take().filter(|_| self.handle.has_ended()) else {

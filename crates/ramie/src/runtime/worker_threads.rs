@@ -4,7 +4,8 @@
 //!    of a worker may wait for one another, and would wait for ever for a thread that cannot be
 //!    made.
 //! 2. Each calls that function, opens its driver, and runs its loop.
-//! 3. Each abandons what is left, and waits until no worker runs fibers any more.
+//! 3. Each worker abandons its remaining fibers, and its thread waits until no worker runs fibers
+//!    any more.
 //!
 //! No thread ends while another runs fibers: a strand of a scope may refer to a thread-local of the
 //! thread whose fiber has opened the scope, and that fiber may have been abandoned. Nor does it end

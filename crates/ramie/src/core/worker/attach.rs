@@ -166,6 +166,6 @@ pub(crate) fn on_thread_strand(
     drop(worker);
     strand.settle();
     drop((counted, loan));
-    // Nobody joins this thread, so whoever waits for the strand goes on meanwhile.
+    // Nobody joins this thread, so the strands that wait for this one go on meanwhile.
     loans.wait();
 }
