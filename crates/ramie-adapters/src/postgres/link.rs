@@ -18,7 +18,8 @@
 //! - If a write wants to continue, the strand waits until the socket can be read or written,
 //!   because the server may stop reading until its answer is taken.
 //! - If a write fails, `poll_write` first looks for bytes to read, because the server may have sent
-//!   the reason before it closed the connection.
+//!   the reason before it closed the connection. It does so once: if the next poll reads nothing,
+//!   because a stream of rows holds back the connection, the write fails.
 //! - *The race to fear* is a future that waits for something else while the strand waits for the
 //!   socket. If no poll has asked for bytes, `wait` returns `false` and the call continues in
 //!   helper mode: a stream of rows of an earlier `run` then holds back the connection, until
@@ -68,6 +69,8 @@ struct State {
     is_own: bool,
     wants_read: bool,
     wants_write: bool,
+    /// Whether a write has failed, and no poll has read since.
+    is_read_due: bool,
     /// Whether the next `poll_read` tries a receive, because the last one filled its buffer or the
     /// socket was found ready.
     may_have_more: bool,
@@ -116,6 +119,7 @@ impl<S: Socket> Link<S> {
     /// Polls a read. `None`: in helper mode, with no bytes left here.
     pub(super) fn poll_read(&self, into: &mut ReadBuf<'_>) -> Option<Poll<io::Result<()>>> {
         let mut state = self.lock();
+        state.is_read_due = false;
         let mut outcome = state.take(into);
         if outcome.is_none() && !state.is_own {
             return None;
@@ -144,7 +148,8 @@ impl<S: Socket> Link<S> {
         let sent = send_now(&*self.stream, bytes);
         state.wants_write = sent.is_none();
         Some(match sent {
-            Some(Err(_)) if self.has_more_to_read(&mut state) => {
+            Some(Err(_)) if !state.is_read_due && self.has_more_to_read(&mut state) => {
+                state.is_read_due = true;
                 // The next poll reads first.
                 context.waker().wake_by_ref();
                 Poll::Pending

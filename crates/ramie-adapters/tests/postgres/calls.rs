@@ -167,6 +167,27 @@ fn a_call_waits_until_another_fiber_leaves_an_earlier_stream() {
 }
 
 #[test]
+fn a_write_fails_although_an_earlier_stream_holds_back_what_could_be_read() {
+    on_fibers(|| {
+        let (folder, listener) = Folder::new("held-back");
+        let served = fiber::spawn_local(move || {
+            let mut server = Server::accept(listener.accept().unwrap().0);
+            server.query();
+            server.send(b'T', &0_u16.to_be_bytes());
+            server.rows(40);
+        });
+        let mut connection = PostgresConnection::connect(&folder.config(), NoTls).unwrap();
+        let stream = connection.run(async |client| client.simple_query_raw("rows").await);
+        let _stream = stream.unwrap();
+        served.join().unwrap();
+        // The server has closed its end, so the query cannot be sent, and nobody takes the rows.
+        let error = connection.batch_execute("x").unwrap_err();
+        assert!(matches!(error, PostgresError::Postgres(_)), "{error:?}");
+        assert!(!connection.is_open());
+    });
+}
+
+#[test]
 fn an_expired_connect_timeout_is_no_cancellation() {
     on_fibers(|| {
         // The kernel accepts the connection, and nobody answers.
