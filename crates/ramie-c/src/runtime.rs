@@ -53,13 +53,17 @@ impl HookArg {
 /// `options` is null or as the header says.
 pub(crate) unsafe fn build(options: *const COptions) -> Result<Runtime, i32> {
     let mut builder = Runtime::builder();
-    // SAFETY: the caller's promise.
-    let Some(options) = (unsafe { options.as_ref() }) else {
+    if options.is_null() {
         return builder.build().map_err(|error| errno_of(&error));
-    };
-    if options.size != size_of::<COptions>() {
+    }
+    // The options of a program that was compiled with another header may end earlier, so this
+    // field, the first of every version, is read alone.
+    // SAFETY: the caller's promise.
+    if unsafe { options.cast::<usize>().read() } != size_of::<COptions>() {
         return Err(-libc::EINVAL);
     }
+    // SAFETY: the caller's promise; `size` says that all fields are there.
+    let options = unsafe { &*options };
     if options.workers != 0 {
         builder = builder.workers(options.workers as usize);
     }
