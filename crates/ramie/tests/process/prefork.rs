@@ -1,7 +1,7 @@
 //! Processes under a supervisor: how it reacts to each way to end and to signals, and that
 //! connections survive.
 
-use crate::common;
+use crate::common::{self, CLOSE_INHERITED};
 use std::{
     collections::BTreeSet,
     env, fs,
@@ -492,9 +492,11 @@ fn durations_without_end_mean_never() {
 #[test]
 fn too_few_descriptors_for_a_process_have_a_remedy() {
     for limit in 4..=6 {
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" codes")]);
-        let output = command.arg(program("prefork_scenes")).output().expect("sh is there");
+        let mut command = Command::new("bash");
+        // An inherited descriptor would leave the program too few to load its libraries.
+        let script = format!("{CLOSE_INHERITED}; ulimit -n {limit}; exec \"$0\" codes");
+        command.args(["-c", &script]);
+        let output = command.arg(program("prefork_scenes")).output().expect("bash is there");
         let complaint = common::stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{limit}: {complaint}");
         assert!(complaint.contains("be forked, since "), "{limit}: {complaint}");
