@@ -13,6 +13,8 @@ const DELAY: Duration = Duration::from_millis(100);
 /// as long. The target is 1.3 times, which the bench measures, because the server runs on the same
 /// processors and needs them for a thousand queries.
 const LIMIT: f64 = 5.0;
+/// The most that opening the connections may take.
+const OPENING: Duration = Duration::from_secs(120);
 /// In the first attempt the server fills its caches.
 const ATTEMPTS: usize = 3;
 
@@ -32,7 +34,10 @@ pub fn attempts<M: Server>(manager: M, count: usize) -> Vec<f64> {
             .min_idle(QUERIES)
             .test_after_idle(None)
             .build(manager);
+        let opened_by = Instant::now() + OPENING;
         while pool.stats().idle < QUERIES {
+            let idle = pool.stats().idle;
+            assert!(Instant::now() < opened_by, "{idle} of {QUERIES} connections in {OPENING:?}");
             fiber::sleep(Duration::from_millis(10));
         }
         let ratios = (0..count).map(|_| attempt(&pool)).collect();
