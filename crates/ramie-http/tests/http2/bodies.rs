@@ -7,7 +7,7 @@ use ramie_http::{Body, BodyError, IntoResponse, Response};
 
 use super::*;
 
-const LARGE: usize = 3 << 20;
+pub(super) const LARGE: usize = 3 << 20;
 
 /// A body of this test's own source.
 fn source() -> Body {
@@ -18,7 +18,7 @@ fn source() -> Body {
 
 const SOURCE: &str = include_str!("bodies.rs");
 
-fn trailers() -> HeaderMap {
+pub(super) fn trailers() -> HeaderMap {
     HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())])
 }
 
@@ -33,7 +33,7 @@ fn written() -> Body {
     })
 }
 
-fn router() -> Router {
+pub(super) fn router() -> Router {
     let large = || vec![7; LARGE];
     Router::new()
         .route("/file", get(source))
@@ -80,7 +80,7 @@ pub(super) fn frames(
     BodyExt::boxed(Each(Box::new(frames.into_iter())))
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits { body_bytes: 2 * LARGE as u64, ..Limits::default() }
 }
 

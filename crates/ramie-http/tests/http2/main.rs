@@ -1,7 +1,8 @@
-//! HTTP/2: hyper's client and curl against a server.
+//! HTTP/2: hyper's client and curl against a server; and hyper's client over HTTP/1.1.
 
 mod bodies;
 mod floods;
+mod http1;
 mod limits;
 mod lives;
 mod programs;
