@@ -5,6 +5,7 @@ use std::{
     io::{self, Error},
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::process::CommandExt,
+    path::Path,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -21,10 +22,22 @@ pub fn program() -> Option<&'static str> {
     ["nginx", OF_DEBIAN].into_iter().find(starts)
 }
 
-/// A single process, which serves and can be inspected and killed by its id.
-fn configuration(address: &str) -> String {
-    format!(
-        "daemon off;
+/// nginx in one folder, on a port of its own.
+pub struct Nginx {
+    pub command: Command,
+    pub address: SocketAddr,
+}
+
+impl Nginx {
+    /// Prepares a single process, which can be inspected and killed by its id. It keeps its files in
+    /// the folder. `http` and `server` are what those blocks of its configuration have besides the
+    /// port.
+    pub fn prepare(folder: &Path, http: &str, server: &str) -> io::Result<Nginx> {
+        let program = program().ok_or_else(|| Error::other("nginx is not installed"))?;
+        // nginx takes a listener over only if it has a master process, so it binds this port itself.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let configuration = format!(
+            "daemon off;
 master_process off;
 pid nginx.pid;
 error_log stderr;
@@ -32,29 +45,26 @@ events {{ worker_connections 4096; }}
 http {{
     access_log off;
     keepalive_requests 1000000000;
-    default_type text/plain;
-    server {{
-        listen {address};
-        location / {{ return 200 \"Hello, world!\\n\"; }}
-    }}
+    {http}
+    server {{ listen {address}; {server} }}
 }}
 "
-    )
+        );
+        fs::write(folder.join("nginx.conf"), configuration)?;
+        let mut command = Command::new(program);
+        command.arg("-p").arg(folder).args(["-c", "nginx.conf", "-e", "stderr"]);
+        Ok(Nginx { command, address })
+    }
 }
 
 /// Replaces this process by nginx, which keeps its files in the working directory.
 pub fn serve() -> io::Result<()> {
-    let program = program().ok_or_else(|| Error::other("nginx is not installed"))?;
-    let folder = env::current_dir()?;
-    // nginx takes a listener over only if it has a master process, so it binds this port itself.
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    fs::write("nginx.conf", configuration(&address.to_string()))?;
+    let hello = r#"location / { return 200 "Hello, world!\n"; }"#;
+    let mut nginx = Nginx::prepare(&env::current_dir()?, "default_type text/plain;", hello)?;
     // nginx prints nothing, so a child process prints the address. nginx reaps the child.
     let mut announce = process::ourselves().map_err(Error::other)?;
-    announce.arg("announce").arg(address.to_string()).spawn()?;
-    let mut nginx = Command::new(program);
-    nginx.arg("-p").arg(&folder).args(["-c", "nginx.conf", "-e", "stderr"]);
-    Err(nginx.exec())
+    announce.arg("announce").arg(nginx.address.to_string()).spawn()?;
+    Err(nginx.command.exec())
 }
 
 /// Prints the address of a server once it accepts connections.

@@ -8,7 +8,6 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -92,21 +91,24 @@ impl FileServer {
         folder: &Path,
         cpu: usize,
     ) -> Result<(KillOnDrop, String), String> {
-        let mut command;
         let mut address = None;
-        if self == Ramie {
-            command = Command::new(ramie);
-            command.arg("serve").arg(folder);
-            command.args(["--addr", "127.0.0.1:0", "--workers", "1"]);
-        } else {
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            let free = free.map_err(|error| format!("no free port: {error}"))?;
-            let written = fs::write(folder.join("nginx.conf"), self.configuration(folder, free));
-            written.map_err(|error| error.to_string())?;
-            command = Command::new(nginx::program().ok_or("nginx is not installed")?);
-            command.arg("-p").arg(folder).args(["-c", "nginx.conf", "-e", "stderr"]);
-            address = Some(free);
-        }
+        let command = match self {
+            Ramie => {
+                let mut command = Command::new(ramie);
+                command.arg("serve").arg(folder);
+                command.args(["--addr", "127.0.0.1:0", "--workers", "1"]);
+                command
+            }
+            Nginx | NginxNopush => {
+                let nopush = if self == NginxNopush { "on" } else { "off" };
+                let http = format!("sendfile on; tcp_nopush {nopush};");
+                let root = format!("root {};", folder.display());
+                let nginx = nginx::Nginx::prepare(folder, &http, &root);
+                let nginx = nginx.map_err(|error| format!("nginx: {error}"))?;
+                address = Some(nginx.address);
+                nginx.command
+            }
+        };
         let child = pinned(&[cpu], command).stdout(Stdio::piped()).spawn();
         let mut server = KillOnDrop(child.map_err(|error| error.to_string())?);
         let address = match address {
@@ -117,26 +119,6 @@ impl FileServer {
             None => first_line(&mut server)?.replace("listening on ", ""),
         };
         Ok((server, address))
-    }
-
-    fn configuration(self, folder: &Path, address: SocketAddr) -> String {
-        let nopush = if self == NginxNopush { "on" } else { "off" };
-        format!(
-            "daemon off;
-master_process off;
-pid nginx.pid;
-error_log stderr;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    keepalive_requests 1000000000;
-    sendfile on;
-    tcp_nopush {nopush};
-    server {{ listen {address}; root {}; }}
-}}
-",
-            folder.display()
-        )
     }
 }
 
