@@ -2,11 +2,12 @@
 //! pieces. `ecosystem/` has the tests with a real one.
 
 use std::{
+    error::Error,
     io::{BufRead, BufReader, Read, Write},
     time::Duration,
 };
 
-use ramie::{Runtime, cancel, fiber, os::unix::net::UnixStream};
+use ramie::{Runtime, cancel, fiber, os::unix::net::UnixStream, structured::try_scope};
 use ramie_adapters::redis::{RedisConnection, RedisPubSub};
 use redis::{Commands, ConnectionLike, RedisConnectionInfo, RedisResult};
 
@@ -186,6 +187,20 @@ fn a_command_in_a_cancelled_scope_sends_nothing_and_breaks_nothing() {
         });
         assert!(client.check_connection());
         assert_eq!(served.join().unwrap(), ["PING"]);
+    });
+}
+
+#[test]
+fn a_scope_recognises_a_cancelled_command() {
+    on_fibers(|| {
+        let (mut client, mut server) = pair();
+        let outcome = try_scope(|scope| {
+            scope.spawn_local(|| Ok(client.set::<_, _, ()>("key", 1)?));
+            server.command();
+            Err::<(), Box<dyn Error + Send + Sync>>("the cause".into())
+        });
+        let texts: Vec<_> = outcome.unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["the cause"]);
     });
 }
 

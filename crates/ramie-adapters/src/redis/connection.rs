@@ -28,9 +28,11 @@ impl<S: Read + Write + Send> Duplex for S {}
 /// further commands fail with `BrokenPipe` and send nothing. The server may still execute the
 /// cancelled command.
 ///
-/// The crate's error has the reason of a cancellation only as a text; its `is_timeout` returns true
-/// if a limit has expired. In the cancelled scope, such as the closure of
-/// [`try_with_timeout`](ramie::cancel::try_with_timeout), [`check_cancelled`] returns the reason.
+/// The crate's error has the reason of a cancellation as its source, so the scopes of
+/// [`ramie::structured`] recognise it in a `Box<dyn Error + Send + Sync>` or an `anyhow::Error`.
+/// Its `is_timeout` returns true if a limit has expired. In the cancelled scope, such as the
+/// closure of [`try_with_timeout`](ramie::cancel::try_with_timeout), [`check_cancelled`] returns
+/// the reason.
 ///
 /// An error that the server answers, such as `WRONGTYPE`, breaks nothing.
 pub struct RedisConnection {

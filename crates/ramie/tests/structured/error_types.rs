@@ -137,6 +137,34 @@ fn a_cancellation_inside_another_crates_error_is_found() {
     });
 }
 
+/// An error whose source is an `Arc`, as that of the crate redis is. An `Arc` of an error is an
+/// error, whose own source is that of the error in it.
+#[derive(Debug)]
+struct Shared<E: ?Sized>(Arc<E>);
+
+impl<E: ?Sized> std::fmt::Display for Shared<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("shared")
+    }
+}
+
+impl<E: Error + ?Sized + 'static> Error for Shared<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn a_cancellation_inside_an_arc_is_found() {
+    let cancelled = || io::Error::from(Cancelled::because("enough"));
+    let of_any = |error: io::Error| Boxed::from(Shared::<dyn Error + Send + Sync>(Arc::new(error)));
+    let of_io = |error: io::Error| Boxed::from(Shared(Arc::new(error)));
+    assert!(of_any(cancelled()).is_cancelled());
+    assert!(of_io(cancelled()).is_cancelled());
+    assert!(!of_any(io::Error::other("no")).is_cancelled());
+    assert!(!of_io(io::Error::other("no")).is_cancelled());
+}
+
 /// `?` converts the failures of a scope into the error that the caller returns.
 #[test]
 fn failures_become_the_callers_error() {
