@@ -6,7 +6,8 @@
 //! between, no other strand runs on the thread, because a strand that unwinds does not wait.
 //!
 //! If a layer of the program catches the panic, the connection sees no panic. It then forgets the
-//! id, so that a later panic on the same strand does not get it.
+//! id, so that a later panic on the same strand does not get it. So does the access log before each
+//! request, because a program may call a router without a connection.
 
 use std::cell::{Cell, RefCell};
 
@@ -35,14 +36,22 @@ impl Drop for LeaveOnPanic<'_> {
     }
 }
 
-/// The id that a panic of this strand has left.
+/// The id that a panic of this strand has left, for a layer that the panic passes later.
+pub(crate) fn left() -> Option<HeaderValue> {
+    LEFT.with_borrow(|left| {
+        let (strand, id) = left.as_ref()?;
+        (*strand == fiber::current().id()).then(|| id.clone())
+    })
+}
+
+/// The same, and forgets it.
 fn take_left() -> Option<HeaderValue> {
     IS_LEFT.set(false);
     let (strand, id) = LEFT.take()?;
     (strand == fiber::current().id()).then_some(id)
 }
 
-/// A handler has returned, so no panic of it is to be answered.
+/// No panic is on its way to the caller: a handler has returned, or is to be called.
 #[inline]
 pub(crate) fn forget() {
     if IS_LEFT.get() {

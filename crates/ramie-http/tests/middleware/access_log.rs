@@ -61,7 +61,7 @@ fn each_request_is_a_line() {
             router.call(request.with_header("x-request-id", "a7"));
         }
         router.call(Request::get("/streamed").with_header("x-request-id", "a8"));
-        let panics = Request::get("/panics");
+        let panics = Request::get("/panics").with_header("x-request-id", "a9");
         assert!(catch_unwind(AssertUnwindSafe(|| router.call(panics))).is_err());
     });
     let parts = |line: &String| {
@@ -80,11 +80,26 @@ fn each_request_is_a_line() {
             "\"POST / HTTP/1.1\" 405 0 a7",
             "\"GET /none HTTP/1.1\" 404 0 a7",
             "\"GET /streamed HTTP/1.1\" 200 - a8",
-            // The panic has ended the layer that would have made an id.
-            "\"GET /panics HTTP/1.1\" 500 0 -",
+            "\"GET /panics HTTP/1.1\" 500 0 a9",
         ]
     );
     assert_eq!(log.lost(), 0);
+}
+
+/// A program that catches panics calls a router without a connection, which would forget the id.
+#[test]
+fn a_panic_without_an_id_does_not_get_that_of_an_earlier_one() {
+    let written = Written::default();
+    let log = AccessLog::json(written.clone());
+    let with_id = routes().layer(request_id);
+    let without_id = routes().layer(log.layer());
+    ramie::run(|| {
+        for router in [with_id, without_id] {
+            let call = || router.call(Request::get("/panics"));
+            assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        }
+    });
+    assert_eq!(written.json()[0]["id"], Value::Null);
 }
 
 #[test]

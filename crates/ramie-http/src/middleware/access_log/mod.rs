@@ -5,7 +5,7 @@ mod queue;
 
 use std::{fmt, io::Write, sync::Arc};
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use ramie::time::{Instant, SystemTime};
 
 use self::{
@@ -13,7 +13,13 @@ use self::{
     queue::LineQueue,
 };
 use super::RequestId;
-use crate::{connection::TIME_IS_UP, request::Request, response::Response, router::Next};
+use crate::{
+    connection::TIME_IS_UP,
+    failed::{self, REQUEST_ID},
+    request::Request,
+    response::Response,
+    router::Next,
+};
 
 /// How many bytes of lines may wait for the writer.
 const MOST_QUEUED: usize = 1 << 20;
@@ -94,11 +100,13 @@ impl AccessLog {
     }
 
     fn call(&self, request: Request, next: Next<'_>) -> Response {
+        failed::forget();
         let begin = Instant::now();
         let mut pending = PendingLine { log: self, begin, request: Some(logged(&request)) };
         let response = next.call(request);
         if let Some(mut logged) = pending.request.take() {
-            logged.id = logged.id.or_else(|| id_of_inner_layer(&response));
+            let of_inner_layer = || text(response.headers().get(REQUEST_ID)?);
+            logged.id = logged.id.or_else(of_inner_layer);
             self.write(&logged, begin, sent_status(response.status()), response.body().length());
         }
         response
@@ -136,10 +144,8 @@ fn logged(request: &Request) -> LoggedRequest {
     }
 }
 
-/// The id of a request whose id is made by a layer inside of the log.
-fn id_of_inner_layer(response: &Response) -> Option<String> {
-    let value = response.headers().get("x-request-id")?;
-    value.to_str().ok().map(str::to_owned)
+fn text(id: &HeaderValue) -> Option<String> {
+    id.to_str().ok().map(str::to_owned)
 }
 
 /// The status that the connection sends instead of `status` if the server has cancelled the
@@ -163,7 +169,8 @@ struct PendingLine<'a> {
 
 impl Drop for PendingLine<'_> {
     fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
+        if let Some(mut request) = self.request.take() {
+            request.id = request.id.or_else(|| text(&failed::left()?));
             self.log.write(&request, self.begin, StatusCode::INTERNAL_SERVER_ERROR, Some(0));
         }
     }
