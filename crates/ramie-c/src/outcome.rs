@@ -29,7 +29,29 @@ pub(crate) fn errno_of(error: &io::Error) -> i32 {
     }
 }
 
+/// The errno of the caller. While a call waits, other fibers of the thread change it.
+struct KeptErrno(i32);
+
+impl KeptErrno {
+    fn place() -> *mut i32 {
+        // SAFETY: it may be called at any time.
+        unsafe { libc::__errno_location() }
+    }
+
+    fn take() -> Self {
+        // SAFETY: it is the variable of this thread, which only this thread uses.
+        KeptErrno(unsafe { *Self::place() })
+    }
+
+    fn put_back(&self) {
+        // SAFETY: as above.
+        unsafe { *Self::place() = self.0 };
+    }
+}
+
 /// Runs `f`. A panic, which the hook has reported, becomes `-ENOTRECOVERABLE`.
+///
+/// The caller's errno stays as it is.
 ///
 /// In the child of a fork it runs nothing, because the child has none of the threads: a join there
 /// would wait for ever.
@@ -38,14 +60,17 @@ pub(crate) fn guard(f: impl FnOnce() -> Result<i32, i32>) -> i32 {
     if ForkMark::get().is_child() {
         return -libc::ESHUTDOWN;
     }
-    match catch_unwind(AssertUnwindSafe(f)) {
+    let errno = KeptErrno::take();
+    let value = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value) | Err(value)) => value,
         Err(payload) => {
             // Its destructor may panic, too.
             std::mem::forget(payload);
             -libc::ENOTRECOVERABLE
         }
-    }
+    };
+    errno.put_back();
+    value
 }
 
 /// A time limit of C's: negative means none.
@@ -91,6 +116,8 @@ pub(crate) unsafe fn take<T>(given: *mut T) -> Option<Box<T>> {
 
 #[cfg(test)]
 mod tests {
+    use ramie::fiber;
+
     use super::*;
 
     #[test]
@@ -107,6 +134,21 @@ mod tests {
     fn a_panic_becomes_an_errno() {
         assert_eq!(guard(|| std::panic::resume_unwind(Box::new(1))), -libc::ENOTRECOVERABLE);
         assert_eq!(guard(|| Err(-7)), -7);
+    }
+
+    #[test]
+    fn a_call_keeps_errno_although_another_fiber_changes_it() {
+        let runtime = ramie::Runtime::builder().workers(1).build().expect("a runtime");
+        runtime.run(|| {
+            let other = fiber::spawn_local(|| KeptErrno(libc::EIO).put_back());
+            KeptErrno(libc::ENOENT).put_back();
+            guard(|| {
+                fiber::yield_now();
+                Ok(0)
+            });
+            assert!(other.is_finished());
+            assert_eq!(KeptErrno::take().0, libc::ENOENT);
+        });
     }
 
     #[test]
