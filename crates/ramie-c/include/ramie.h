@@ -122,7 +122,7 @@ void ramie_yield(void);
 void ramie_sleep_us(uint64_t microseconds);
 
 /* Calls f on a thread for code that blocks, and waits until it has returned, so arg may point into
- * the caller's stack. */
+ * the caller's stack. Stores the value of f, unless value is NULL. */
 int ramie_blocking(ramie_function f, void *arg, intptr_t *value);
 
 /* ---- Input and output ----
@@ -158,7 +158,8 @@ int ramie_channel_new(size_t capacity, ramie_channel **channel);
 /* Sends a pointer, which is not followed. Waits while there is no room. -EPIPE: closed. */
 int ramie_send(ramie_channel *channel, void *value);
 
-/* Receives the oldest pointer. Waits while there is none. -EPIPE: closed, and empty. */
+/* Receives the oldest pointer, and stores it unless value is NULL. Waits while there is none.
+ * -EPIPE: closed, and empty. */
 int ramie_recv(ramie_channel *channel, void **value);
 
 /* The same without a wait. -EAGAIN: it would have to wait. */

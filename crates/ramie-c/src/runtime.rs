@@ -32,6 +32,9 @@ pub(crate) struct COptions {
     hook_arg: *mut c_void,
 }
 
+/// The longest array that memory can hold.
+const MOST_CPUS: usize = isize::MAX as usize / size_of::<usize>();
+
 /// The argument of C's hooks.
 #[derive(Clone, Copy)]
 struct HookArg(*mut c_void);
@@ -86,6 +89,9 @@ pub(crate) unsafe fn build(options: *const COptions) -> Result<Runtime, i32> {
     }
     if options.cpu_count != 0 {
         required(options.cpus)?;
+        if options.cpu_count > MOST_CPUS {
+            return Err(-libc::EINVAL);
+        }
         // SAFETY: the header says that it has this number of CPUs.
         let cpus = unsafe { slice::from_raw_parts(options.cpus, options.cpu_count) };
         builder = builder.pin_workers(cpus.iter().copied());
@@ -200,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_without_their_array_are_refused() {
+    fn cpus_without_an_array_that_can_have_them_are_refused() {
         let options = COptions {
             size: size_of::<COptions>(),
             workers: 1,
@@ -215,6 +221,11 @@ mod tests {
             hook_arg: ptr::null_mut(),
         };
         // SAFETY: the pointers are null.
+        assert_eq!(unsafe { build(&raw const options) }.err(), Some(-libc::EINVAL));
+        // As a C program passes -1.
+        let cpu = 0;
+        let options = COptions { cpus: &raw const cpu, cpu_count: usize::MAX, ..options };
+        // SAFETY: no array is as long, so it is not read.
         assert_eq!(unsafe { build(&raw const options) }.err(), Some(-libc::EINVAL));
     }
 }
