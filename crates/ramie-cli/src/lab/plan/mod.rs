@@ -185,6 +185,17 @@ impl View {
     pub(crate) fn new(title: &str, quantity: Quantity) -> Self {
         View { title: title.to_owned(), quantity }
     }
+
+    /// The title inside a sentence: without a capital, unless it begins with an abbreviation.
+    pub(crate) fn title_inside(&self) -> String {
+        let mut rest = self.title.chars();
+        match rest.next() {
+            Some(first) if !rest.as_str().starts_with(char::is_uppercase) => {
+                first.to_lowercase().chain(rest).collect()
+            }
+            _ => self.title.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -326,5 +337,21 @@ impl Selection {
     /// Whether it is for tests.
     fn is_small(self) -> bool {
         matches!(self, Selection::Tiny | Selection::Sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_inside_a_sentence_keeps_its_abbreviations() {
+        for (title, inside) in [
+            ("Time for one hop", "time for one hop"),
+            ("CPU time for one message, of all CPUs", "CPU time for one message, of all CPUs"),
+            ("Requests per second of an HTTP server", "requests per second of an HTTP server"),
+        ] {
+            assert_eq!(View::new(title, Quantity::Cpu).title_inside(), inside);
+        }
     }
 }

@@ -372,7 +372,7 @@ fn threads_win(finished: &Finished, view: &View) -> Option<String> {
     };
     Some(format!(
         "{title} ({}): threads beat {} {places}, by {}.",
-        view.title.to_lowercase(),
+        view.title_inside(),
         listed(&rivals.iter().map(|arm| arm.all()).collect::<Vec<_>>()),
         margins(&won)
     ))

@@ -263,7 +263,7 @@ fn table(html: &mut String, finished: &Finished) {
     let arms = finished.arms();
     for view in &experiment.views {
         for arm in &arms {
-            let title = view.title.to_lowercase();
+            let title = escape(&view.title_inside());
             let _ = write!(html, "<th scope=\"col\">{title}, {}</th>", arm.name());
         }
     }

@@ -56,18 +56,25 @@ fn rows(html: &mut String, experiment: &str, outcome: &Outcome, figures: &[Strin
             thousands(x),
             arm.name(),
             reading.round,
-            reading.seconds,
-            reading.per_op_ns,
-            reading.cpu_s.map_or_else(|| "–".to_owned(), |cpu_s| cpu_s.to_string())
+            number(reading.seconds),
+            number(reading.per_op_ns),
+            reading.cpu_s.map_or_else(|| "–".to_owned(), number)
         );
         for name in figures {
             match reading.figure(name) {
-                Some(value) => _ = write!(html, "<td>{value}</td>"),
+                Some(value) => _ = write!(html, "<td>{}</td>", number(value)),
                 None => html.push_str("<td>–</td>"),
             }
         }
         let _ = writeln!(html, "<td>{}</td></tr>", escape(&reading.time));
     }
+}
+
+/// A figure with nine decimals at most, which are more than it has: its other digits are those of
+/// the binary fraction. The files beside the page have them.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.9}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The names of the further figures that a reading of the experiment has.
@@ -81,4 +88,23 @@ fn figures_of(finished: &Finished) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_no_digits_of_its_binary_fraction() {
+        for (value, text) in [
+            (13_100.500_000_000_002, "13100.5"),
+            (386.049_999_999_999_9, "386.05"),
+            (0.000_031_407, "0.000031407"),
+            (1_000.0, "1000"),
+            (0.0, "0"),
+            (-0.25, "-0.25"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
 }

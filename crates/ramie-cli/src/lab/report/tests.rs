@@ -249,7 +249,7 @@ proptest! {
             let Some((title, rest)) = sentence.split_once(" (") else { continue };
             let found = results.finished.iter().find(|each| each.experiment.title == title);
             let series = found.unwrap().experiment.views.iter().find(|view| {
-                rest.starts_with(&view.title.to_lowercase())
+                rest.starts_with(&view.title_inside())
             });
             let quantity = series.unwrap().quantity;
             let series = found.unwrap().series(quantity);

@@ -256,7 +256,7 @@ proptest! {
         let [before_page, after_page] = [&results, &after].map(|each| page::page(each).unwrap());
         prop_assert!(before_page.contains(&link(&results)) && after_page.contains(&link(&after)));
         prop_assert!(!after_page.contains(&link(&results)), "the old figure is gone");
-        let cell = format!("<td>{}</td>", outcome.readings[0].seconds);
+        let cell = format!("<td>{}</td>", super::raw::number(outcome.readings[0].seconds));
         prop_assert!(after_page.contains(&cell), "the table of readings has the new one");
     }
 }
