@@ -303,7 +303,7 @@ pub(super) fn ms<S: serde::Serializer>(
 }
 
 #[cfg(feature = "serde")]
-pub(super) fn maybe_ms<S: serde::Serializer>(
+fn maybe_ms<S: serde::Serializer>(
     duration: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::Serialize;
 
-use super::dump::{SourceLocation, StrandDump, StrandName, WorkerStatus};
 #[cfg(feature = "serde")]
-use super::dump::{maybe_ms, ms};
+use super::dump::ms;
+use super::dump::{SourceLocation, StrandDump, StrandName, WorkerStatus};
 
 /// The strands of a process, counted by state and by wait; made by [`summary`](super::summary()).
 ///
