@@ -31,6 +31,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler",
     note = "a handler is a function that returns what implements `IntoResponse`",
+    note = "one that may fail returns `Result<_, ramie_http::extract::Rejection>`, for example; \
+            `?` makes a rejection of an `io::Error`, which is no response",
     note = "its arguments implement `FromParts`; the last one may implement `FromRequest` instead"
 )]
 pub trait Handler<Args, S>: Send + Sync + 'static {

@@ -13,7 +13,8 @@
 //!
 //! - A [`Handler`] takes arguments that are made of the request by their types ([`extract`]), and
 //!   returns what can become a response ([`IntoResponse`]). It runs on the fiber of the connection,
-//!   so it may wait as it likes.
+//!   so it may wait as it likes. One that may fail returns `Result<_, Rejection>`
+//!   ([`extract::Rejection`]): `?` turns an I/O error into a response.
 //! - A [`Router`] chooses the handler by path and method; middleware is a function around handlers
 //!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
 //! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any

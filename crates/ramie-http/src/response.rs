@@ -31,6 +31,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// | `(HeaderMap, T)`, `([(name, value); N], T)` | T with these headers instead of its own |
 /// | `(StatusCode, headers, T)` | both |
 /// | `Result<T, E>` | that of T or of E |
+/// | [`Rejection`](crate::extract::Rejection) | as it says; `?` makes one of an I/O error |
 ///
 /// # Examples
 /// ```
