@@ -104,11 +104,13 @@ fn succeeded() -> io::Result<Report> {
     })
 }
 
-/// The first successor asks for another one before it is ready.
+/// The first successor asks for another one before it is ready. The other one is ready at once.
 fn renewed(member: &Member) {
     say(member, "is up");
-    if member.life() == 1 {
-        send("-HUP", parent_id());
+    match member.life() {
+        1 => send("-HUP", parent_id()),
+        2 => member.ready(),
+        _ => {}
     }
     never_end();
 }
