@@ -36,10 +36,8 @@ pub struct Request {
 /// A request without its body.
 #[derive(Debug)]
 pub struct Parts {
-    method: Method,
-    version: Version,
-    /// The head that was received; without meaning if the program made the request, which has set
-    /// `uri` and `headers` then.
+    /// The head that was received. If the program made the request, only its method and its version
+    /// have a meaning, and `uri` and `headers` are set.
     head: Head,
     /// Built from the head when somebody asks, unless the program has set it.
     uri: OnceLock<Box<Uri>>,
@@ -57,8 +55,6 @@ impl Parts {
     /// Those of a head that is read into them.
     pub(crate) fn new() -> Self {
         Parts {
-            method: Method::GET,
-            version: Version::HTTP_11,
             head: Head::new(),
             uri: OnceLock::new(),
             headers: OnceLock::new(),
@@ -72,7 +68,7 @@ impl Parts {
 
     fn made(method: Method, uri: Uri) -> Self {
         Parts {
-            method,
+            head: Head { method, ..Head::new() },
             uri: Box::new(uri).into(),
             headers: Box::<HeaderMap>::default().into(),
             are_headers_own: true,
@@ -85,28 +81,14 @@ impl Parts {
         &self.head
     }
 
-    /// Reads a head into parts that have none yet.
-    pub(crate) fn receive<T>(&mut self, read: impl FnOnce(&mut Head) -> T) -> T {
-        let read = read(&mut self.head);
-        self.version = if self.head.is_http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 };
-        self.method = std::mem::take(&mut self.head.method);
-        read
+    /// The head, which is to be read into parts that have none yet.
+    pub(crate) fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
     }
 
     /// Forgets everything but the method and the version, and keeps memory for the next head.
     pub(crate) fn forget(&mut self) {
-        let Parts {
-            method: _,
-            version: _,
-            head,
-            uri,
-            headers,
-            are_headers_own,
-            extensions,
-            peer,
-            params,
-            route,
-        } = self;
+        let Parts { head, uri, headers, are_headers_own, extensions, peer, params, route } = self;
         head.forget();
         uri.take();
         headers.take();
@@ -119,12 +101,12 @@ impl Parts {
 
     /// The method.
     pub fn method(&self) -> &Method {
-        &self.method
+        &self.head.method
     }
 
     /// The version of HTTP.
     pub fn version(&self) -> Version {
-        self.version
+        self.head.version
     }
 
     /// The target, as the client wrote it.
@@ -334,7 +316,7 @@ impl<B: Into<Body>> From<http::Request<B>> for Request {
     fn from(request: http::Request<B>) -> Self {
         let (head, body) = request.into_parts();
         let mut parts = Parts::made(head.method, head.uri);
-        parts.version = head.version;
+        parts.head.version = head.version;
         *parts.headers_mut() = head.headers;
         parts.extensions = head.extensions;
         Request { parts: PartsBox::new(parts), body: body.into() }
@@ -349,8 +331,8 @@ impl From<Request> for http::Request<Body> {
         parts.uri();
         *made.uri_mut() = parts.uri.take().map_or_else(Uri::default, |uri| *uri);
         *made.headers_mut() = std::mem::take(parts.headers_mut());
-        *made.method_mut() = parts.method;
-        *made.version_mut() = parts.version;
+        *made.method_mut() = parts.head.method;
+        *made.version_mut() = parts.head.version;
         *made.extensions_mut() = parts.extensions;
         made
     }
@@ -363,8 +345,7 @@ mod tests {
 
     fn received(text: &str) -> Request {
         let mut parts = PartsBox::take();
-        let parse = |head: &mut Head| head::parse(text.as_bytes(), &Limits::default(), head);
-        parts.receive(parse).unwrap();
+        head::parse(text.as_bytes(), &Limits::default(), parts.head_mut()).unwrap();
         Request::received(parts, Body::empty())
     }
 

@@ -273,12 +273,12 @@ impl<P: Presence> Http1<'_, P> {
         }
         let mut parts = PartsBox::take();
         let at_once = match self.input.searched {
-            0 => parts.receive(|head| head::parse_at_once(unused, limits, head)),
+            0 => head::parse_at_once(unused, limits, parts.head_mut()),
             _ => None,
         };
         let found = at_once.map_or_else(|| self.find_and_parse(&mut parts), |at| Ok(Some(at)))?;
         let Some(length) = found else { return Ok(None) };
-        if parts.head().is_https && !self.stream.carries_https() {
+        if parts.head().is_https() && !self.stream.carries_https() {
             return Err(NOT_ENCRYPTED);
         }
         self.input.consume(length);
@@ -296,7 +296,7 @@ impl<P: Presence> Http1<'_, P> {
         let unused = self.input.unused();
         match head::find_end(unused, self.input.searched) {
             End::At(length) => {
-                parts.receive(|head| head::parse(&unused[..length], limits, head))?;
+                head::parse(&unused[..length], limits, parts.head_mut())?;
                 Ok(Some(length))
             }
             End::Later(next) => {
@@ -344,7 +344,7 @@ impl<P: Presence> Http1<'_, P> {
         self.served += 1;
         let asked = Asked {
             is_head: *parts.method() == Method::HEAD,
-            is_http_1_0: head.is_http_1_0,
+            is_http_1_0: head.is_http_1_0(),
             stays: head.stays && self.served < limits.requests_per_connection,
         };
         // The responses to earlier requests must not wait for this handler, nor for a body that the

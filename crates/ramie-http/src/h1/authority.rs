@@ -2,59 +2,41 @@
 
 use std::net::Ipv6Addr;
 
+use super::classes::{DIGIT, HOST, length_of};
+
 /// Whether this is `host`, or `host:port`, without user information (RFC 3986, section 3.2.2; RFC
 /// 9110, section 7.2). A Host may be empty.
 pub(crate) fn is_valid(authority: &[u8]) -> bool {
-    let (is_host, rest) = match authority {
-        [b'[', rest @ ..] => match memchr::memchr(b']', rest) {
-            Some(end) => (is_ipv6(&rest[..end]), &rest[end + 1..]),
-            None => return false,
-        },
+    match authority {
+        [b'[', rest @ ..] => is_address(rest),
         // The rest of a wrong name is no port.
-        _ => (true, &authority[name_length(authority)..]),
-    };
-    is_host && is_port(rest)
+        _ => is_port(&authority[length_of(authority, HOST)..]),
+    }
+}
+
+/// Whether this is what follows the bracket before an address of IPv6.
+#[cold]
+#[inline(never)]
+fn is_address(rest: &[u8]) -> bool {
+    match memchr::memchr(b']', rest) {
+        Some(end) => is_ipv6(&rest[..end]) && is_port(&rest[end + 1..]),
+        None => false,
+    }
 }
 
 /// Whether this is empty, or a colon and the digits of a port.
 fn is_port(rest: &[u8]) -> bool {
-    match rest {
-        [] => true,
-        [b':', digits @ ..] => {
-            digits.len() <= 5
-                && digits.iter().all(u8::is_ascii_digit)
-                && digits.iter().fold(0, |port, digit| port * 10 + u32::from(digit - b'0'))
-                    <= u32::from(u16::MAX)
-        }
-        _ => false,
-    }
+    let [b':', digits @ ..] = rest else { return rest.is_empty() };
+    let may_be_port = match <[u8; 5]>::try_from(digits) {
+        Ok(digits) => digits <= *b"65535",
+        Err(_) => digits.len() < 5,
+    };
+    may_be_port && length_of(digits, DIGIT) == digits.len()
 }
 
-#[inline(never)]
 fn is_ipv6(text: &[u8]) -> bool {
     str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
-
-/// The length of the name at the start. RFC 3986 allows also escapes and the delimiters
-/// `!$&'()*+,;=`; no host's name has them, and a comma is how two Hosts look that somebody has
-/// joined.
-fn name_length(authority: &[u8]) -> usize {
-    let is_other = |byte: &u8| !IS_OF_NAME[usize::from(*byte)];
-    authority.iter().position(is_other).unwrap_or(authority.len())
-}
-
-/// Letters, digits and `-._~`. A table, because most bytes of a host would pass several
-/// comparisons.
-const IS_OF_NAME: [bool; 256] = {
-    let mut is_of_name = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let of = byte as u8;
-        is_of_name[byte] = of.is_ascii_alphanumeric() || matches!(of, b'-' | b'.' | b'_' | b'~');
-        byte += 1;
-    }
-    is_of_name
-};
 
 #[cfg(test)]
 mod tests {

@@ -7,13 +7,13 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
 use httparse::{Error, Header, Request, Status};
 
 use super::{
     authority,
     framing::{Framing, FramingFields},
-    target::{self, Target},
+    target::{self, Target, TargetForm},
 };
 use crate::{limits::Limits, refusal::Refusal};
 
@@ -33,12 +33,10 @@ const FIELDS_KEPT: usize = 32;
 pub(crate) struct Head {
     pub(crate) bytes: Vec<u8>,
     pub(crate) method: Method,
+    pub(crate) version: Version,
     /// A copy of the target, which is looked at as text several times.
     pub(crate) target_text: String,
     pub(crate) target: Target,
-    /// The scheme of the target is `https`.
-    pub(crate) is_https: bool,
-    pub(crate) is_http_1_0: bool,
     pub(crate) fields: Vec<FieldSpan>,
     pub(crate) framing: Framing,
     pub(crate) stays: bool,
@@ -69,10 +67,9 @@ impl Head {
         Head {
             bytes: Vec::new(),
             method: Method::GET,
+            version: Version::HTTP_11,
             target_text: String::new(),
             target: Target::EMPTY,
-            is_https: false,
-            is_http_1_0: false,
             fields: Vec::new(),
             framing: Framing::Length(0),
             stays: false,
@@ -230,20 +227,29 @@ fn parse_into<'b>(
     if request.headers.len() > limits.fields {
         return Err(Unparsed::TooManyFields);
     }
-    head.method = Method::from_bytes(method.as_bytes())
-        .map_err(|_| Refusal::malformed("the method of the request is malformed"))?;
+    if method == "GET" {
+        head.method = Method::GET;
+    } else {
+        head.method = other_method(method)?;
+    }
     head.target = target::parse(&head.method, path.as_bytes())?;
     head.target_text.clear();
     head.target_text.push_str(path);
-    head.is_https = head.target.is_https(path.as_bytes());
-    head.is_http_1_0 = request.version == Some(0);
+    head.version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     read_fields(bytes, request.headers, limits, head)?;
-    if let Some(authority) = head.target.authority(path.as_bytes()) {
-        replace_host(bytes, &mut head.fields, authority);
+    if head.target.form == TargetForm::Absolute {
+        replace_host(bytes, &mut head.fields, head.target.authority(path.as_bytes()));
     }
     head.bytes.clear();
     head.bytes.extend_from_slice(bytes);
     Ok(length)
+}
+
+/// Not inlined, because most requests are GET.
+#[inline(never)]
+fn other_method(method: &str) -> Result<Method, Refusal> {
+    Method::from_bytes(method.as_bytes())
+        .map_err(|_| Refusal::malformed("the method of the request is malformed"))
 }
 
 #[cold]
@@ -267,8 +273,8 @@ const BARE_LINE_FEED: Refusal =
 /// each lies before the name of a field, or in the empty line and before it.
 fn check_line_ends(bytes: &[u8], headers: &[Header<'_>]) -> Result<(), Refusal> {
     let is_behind_line = |header: &Header<'_>| {
-        let start = usize::from(place(bytes, header.name.as_bytes()).0);
-        bytes[..start].ends_with(b"\r\n")
+        let start = offset(bytes, header.name.as_bytes());
+        bytes.get(start.wrapping_sub(2)..start) == Some(b"\r\n")
     };
     match bytes.ends_with(b"\r\n\r\n") && headers.iter().all(is_behind_line) {
         true => Ok(()),
@@ -297,7 +303,8 @@ fn version_refused(bytes: &[u8]) -> Refusal {
 /// What the fields say about the message, and how many hosts they name.
 #[derive(Default)]
 struct FieldsRead {
-    fields: FramingFields,
+    /// None if no field concerns the connection or the body, as in most requests.
+    framing: Option<FramingFields>,
     hosts: usize,
 }
 
@@ -324,7 +331,6 @@ fn read_fields(
 ) -> Result<(), Refusal> {
     let mut read = FieldsRead::default();
     head.fields.clear();
-    head.fields.reserve(headers.len());
     for Header { name, value } in headers {
         if name.len() + value.len() > limits.field_bytes {
             return Err(Refusal::new(
@@ -336,21 +342,36 @@ fn read_fields(
         let (name, value) = (place(bytes, name.as_bytes()), place(bytes, value));
         head.fields.push(FieldSpan { name, value });
     }
-    read.check_host(head.is_http_1_0)?;
-    let FieldsRead { fields, .. } = read;
-    head.framing = fields.framing(head.is_http_1_0)?;
-    head.stays = fields.stays(head.is_http_1_0);
-    head.wants_upgrade = fields.wants_upgrade && !head.is_http_1_0;
+    let is_http_1_0 = head.is_http_1_0();
+    read.check_host(is_http_1_0)?;
+    head.framing = Framing::Length(0);
+    head.stays = !is_http_1_0;
+    head.wants_upgrade = false;
+    head.expects_continue = false;
+    match read.framing {
+        None => Ok(()),
+        Some(fields) => take_framing(&fields, head),
+    }
+}
+
+#[inline(never)]
+fn take_framing(fields: &FramingFields, head: &mut Head) -> Result<(), Refusal> {
+    let is_http_1_0 = head.is_http_1_0();
+    head.framing = fields.framing(is_http_1_0)?;
+    head.stays = fields.stays(is_http_1_0);
+    head.wants_upgrade = fields.wants_upgrade && !is_http_1_0;
     // A client of HTTP/1.0 does not wait for it (RFC 9110, section 10.1.1).
-    head.expects_continue = fields.expects_continue && !head.is_http_1_0;
+    head.expects_continue = fields.expects_continue && !is_http_1_0;
     Ok(())
 }
 
 /// The host of an absolute target replaces that of the field (RFC 9112, section 3.2.2), so that
 /// nobody who looks at the field decides by another host.
-fn replace_host(bytes: &[u8], spans: &mut [FieldSpan], authority: &[u8]) {
+#[cold]
+#[inline(never)]
+fn replace_host(bytes: &[u8], spans: &mut [FieldSpan], authority: Option<&[u8]>) {
     let is_host = |span: &&mut FieldSpan| span.name(bytes).eq_ignore_ascii_case(b"host");
-    if let Some(host) = spans.iter_mut().find(is_host) {
+    if let (Some(host), Some(authority)) = (spans.iter_mut().find(is_host), authority) {
         host.value = place(bytes, authority);
     }
 }
@@ -358,27 +379,57 @@ fn replace_host(bytes: &[u8], spans: &mut [FieldSpan], authority: &[u8]) {
 /// Reads one of the fields that concern the connection. Their lengths tell most others apart.
 fn read_field(read: &mut FieldsRead, name: &str, value: &[u8]) -> Result<(), Refusal> {
     match name.len() {
-        4 if name.eq_ignore_ascii_case("host") => {
+        4 if is_host(name) => {
             read.hosts += 1;
             if !authority::is_valid(value) {
                 return Err(Refusal::malformed("the Host of the request is not a host"));
             }
         }
-        6 if name.eq_ignore_ascii_case("expect") => read.fields.expect(value)?,
-        10 if name.eq_ignore_ascii_case("connection") => read.fields.connection(value),
-        14 if name.eq_ignore_ascii_case("content-length") => read.fields.content_length(value)?,
-        17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-            read.fields.transfer_encoding(value)?;
-        }
+        6 | 10 | 14 | 17 => return read_framing(&mut read.framing, name, value),
         _ => {}
     }
     Ok(())
 }
 
+/// Not inlined, because its variables would take the processor's registers from the fields of all
+/// requests.
+#[inline(never)]
+fn read_framing(
+    framing: &mut Option<FramingFields>,
+    name: &str,
+    value: &[u8],
+) -> Result<(), Refusal> {
+    let is_named = |other: &str| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        6 if is_named("expect") => framing.get_or_insert_default().expect(value),
+        10 if is_named("connection") => {
+            framing.get_or_insert_default().connection(value);
+            Ok(())
+        }
+        14 if is_named("content-length") => framing.get_or_insert_default().content_length(value),
+        17 if is_named("transfer-encoding") => {
+            framing.get_or_insert_default().transfer_encoding(value)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One comparison instead of one for each letter, because each request has a Host.
+fn is_host(name: &str) -> bool {
+    const LOWER_CASE: u32 = u32::from_ne_bytes([b'a' - b'A'; 4]);
+    let name = name.as_bytes().try_into().map(u32::from_ne_bytes);
+    name.is_ok_and(|name| name | LOWER_CASE == u32::from_ne_bytes(*b"host"))
+}
+
+/// Where a part of the head begins in it.
+fn offset(head: &[u8], part: &[u8]) -> usize {
+    (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize)
+}
+
 /// Where a part of the head lies in it.
 fn place(head: &[u8], part: &[u8]) -> (u16, u16) {
     // An empty part may lie anywhere.
-    let start = (part.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
+    let start = offset(head, part);
     match part.is_empty() {
         true => (0, 0),
         // Both fit, because the head has at most `HEAD_MOST` bytes.
@@ -387,7 +438,17 @@ fn place(head: &[u8], part: &[u8]) -> (u16, u16) {
 }
 
 impl Head {
+    pub(crate) fn is_http_1_0(&self) -> bool {
+        self.version == Version::HTTP_10
+    }
+
+    /// Whether the scheme of the target is `https`.
+    pub(crate) fn is_https(&self) -> bool {
+        self.target.is_https(self.target_text.as_bytes())
+    }
+
     /// The path of the target; `/` if it is empty.
+    #[inline]
     pub(crate) fn path(&self) -> &str {
         let (start, end) = self.target.path;
         match &self.target_text[usize::from(start)..usize::from(end)] {

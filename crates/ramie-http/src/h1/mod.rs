@@ -2,6 +2,7 @@
 
 pub(crate) mod authority;
 pub(crate) mod chunked;
+mod classes;
 pub(crate) mod date;
 pub(crate) mod framing;
 #[cfg(test)]

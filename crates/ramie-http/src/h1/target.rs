@@ -2,7 +2,10 @@
 
 use http::Method;
 
-use super::authority;
+use super::{
+    authority,
+    classes::{Class, PATH, QUERY, length_of},
+};
 use crate::refusal::Refusal;
 
 /// Where the parts of a target lie in it, in bytes from its start.
@@ -28,6 +31,7 @@ impl Target {
     }
 
     /// Whether the scheme is `https`.
+    #[inline]
     pub(crate) fn is_https(self, target: &[u8]) -> bool {
         self.form == TargetForm::Absolute && scheme_length(target) == Some("https://".len())
     }
@@ -49,12 +53,21 @@ const BAD_TARGET: Refusal = Refusal::malformed("the target of the request is not
 /// Finds the form of a target, and checks each of its bytes.
 pub(crate) fn parse(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
     match target {
-        _ if method == Method::CONNECT => Err(Refusal::new(
+        [b'/', ..] if *method != Method::CONNECT => path_of(target, 0, TargetForm::Origin),
+        _ => parse_rare(method, target),
+    }
+}
+
+/// As [`parse`], for targets that do not begin with a path.
+#[cold]
+#[inline(never)]
+fn parse_rare(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
+    match target {
+        _ if *method == Method::CONNECT => Err(Refusal::new(
             http::StatusCode::NOT_IMPLEMENTED,
             "this server is no proxy, so it does not serve CONNECT",
         )),
-        [b'/', ..] => path_of(target, 0, TargetForm::Origin),
-        b"*" if method == Method::OPTIONS => {
+        b"*" if *method == Method::OPTIONS => {
             Ok(Target { form: TargetForm::Asterisk, path: (0, 1), has_query: false })
         }
         _ => {
@@ -79,66 +92,32 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
     ["http://", "https://"].into_iter().find(|scheme| has(scheme.as_bytes())).map(str::len)
 }
 
+#[inline(always)]
 fn path_of(target: &[u8], start: usize, form: TargetForm) -> Result<Target, Refusal> {
-    let rest = &target[start..];
-    let query = memchr::memchr(b'?', rest);
-    let (path, query) = match query {
-        Some(at) => (&rest[..at], &rest[at + 1..]),
-        None => (rest, &b""[..]),
+    let end = start + length_with_escapes(&target[start..], PATH);
+    let has_query = match &target[end..] {
+        [] => false,
+        [b'?', query @ ..] if length_with_escapes(query, QUERY) == query.len() => true,
+        _ => return Err(BAD_TARGET),
     };
-    let is_valid = is_made_of(path, PATH) && is_made_of(query, QUERY);
-    let end = start + path.len();
     match u16::try_from(end) {
-        Ok(end) if is_valid => {
-            let has_query = usize::from(end) < target.len();
-            Ok(Target { form, path: (start as u16, end), has_query })
-        }
-        _ => Err(BAD_TARGET),
+        Ok(end) => Ok(Target { form, path: (start as u16, end), has_query }),
+        Err(_) => Err(BAD_TARGET),
     }
 }
 
-const PATH: u8 = 1;
-const QUERY: u8 = 2;
-
-/// Which bytes a path and a query are made of (RFC 3986, section 3.3 and 3.4).
-const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let class = match byte as u8 {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => PATH | QUERY,
-            b'-' | b'.' | b'_' | b'~' => PATH | QUERY,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
-                PATH | QUERY
-            }
-            b':' | b'@' | b'/' => PATH | QUERY,
-            b'?' => QUERY,
-            // RFC 3986 excludes these from queries, but browsers send them, and no server reads
-            // them differently.
-            b'[' | b']' | b'|' | b'^' | b'`' | b'{' | b'}' => QUERY,
-            _ => 0,
-        };
-        classes[byte] = class;
-        byte += 1;
+/// How many bytes at the start are of a class, or escapes.
+fn length_with_escapes(text: &[u8], class: Class) -> usize {
+    let mut length = length_of(text, class);
+    while is_escape(&text[length..]) {
+        length += 3;
+        length += length_of(&text[length..], class);
     }
-    classes
-};
+    length
+}
 
-fn is_made_of(text: &[u8], class: u8) -> bool {
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        if CLASSES[usize::from(*byte)] & class == 0 {
-            let is_escape = *byte == b'%'
-                && text.get(at + 1).is_some_and(u8::is_ascii_hexdigit)
-                && text.get(at + 2).is_some_and(u8::is_ascii_hexdigit);
-            if !is_escape {
-                return false;
-            }
-            at += 2;
-        }
-        at += 1;
-    }
-    true
+fn is_escape(text: &[u8]) -> bool {
+    matches!(text, [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn a_head_has_its_parts() {
     assert_eq!(head.method, Method::POST);
     assert_eq!((head.path(), head.query(), head.authority()), ("/a", Some("b"), None));
     assert_eq!(head.framing, Framing::Length(5));
-    assert!(head.stays && !head.is_http_1_0 && !head.expects_continue);
+    assert!(head.stays && !head.is_http_1_0() && !head.expects_continue);
     let map = head.to_map();
     assert_eq!(map.len(), 4);
     assert_eq!((map["x-d"].as_bytes(), map["empty"].as_bytes()), (&b"e f"[..], &b""[..]));
