@@ -238,12 +238,11 @@ impl<P: Presence> Http1<'_, P> {
     #[inline(never)]
     fn next_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
         loop {
-            #[cfg(feature = "http2")]
-            if self.served == 0 && self.input.unused().starts_with(http2::PREFACE) {
-                return Err(NoHead::Http2);
-            }
-            if let Some(parts) = self.parse_head()? {
-                return Ok(Some(parts));
+            if !self.input.is_empty() {
+                let found = self.parse_head();
+                if !matches!(found, Ok(None)) {
+                    return found;
+                }
             }
             self.output.flush()?;
             if !self.wait_for_input()? {
@@ -254,23 +253,19 @@ impl<P: Presence> Http1<'_, P> {
 
     /// Not inlined, because the frame that waits for requests would have room for its variables.
     #[inline(never)]
-    fn parse_head(&mut self) -> Result<Option<PartsBox>, Refusal> {
+    fn parse_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
+        let mut unused = self.input.unused();
+        #[cfg(feature = "http2")]
+        if self.served == 0 && unused.starts_with(http2::PREFACE) {
+            return Err(NoHead::Http2);
+        }
+        if unused.starts_with(b"\r") && !self.has_skipped_line {
+            if !self.skip_line() {
+                return Ok(None);
+            }
+            unused = self.input.unused();
+        }
         let limits = &self.service.limits;
-        // One empty line before a request is allowed (RFC 9112, section 2.2).
-        if !self.has_skipped_line && self.input.unused().starts_with(b"\r\n") {
-            self.input.consume(2);
-            self.has_skipped_line = true;
-            // Some clients send it behind a body, and the next request much later.
-            self.is_in_head = false;
-        }
-        let unused = self.input.unused();
-        if unused.is_empty() {
-            return Ok(None);
-        }
-        if unused == b"\r" && !self.has_skipped_line {
-            self.input.copy();
-            return Ok(None);
-        }
         let mut parts = PartsBox::take();
         let at_once = match self.input.searched {
             0 => head::parse_at_once(unused, limits, parts.head_mut()),
@@ -279,13 +274,32 @@ impl<P: Presence> Http1<'_, P> {
         let found = at_once.map_or_else(|| self.find_and_parse(&mut parts), |at| Ok(Some(at)))?;
         let Some(length) = found else { return Ok(None) };
         if parts.head().is_https() && !self.stream.carries_https() {
-            return Err(NOT_ENCRYPTED);
+            return Err(NOT_ENCRYPTED.into());
         }
         self.input.consume(length);
         self.is_in_head = false;
         self.has_skipped_line = false;
         self.client.describe(&mut parts);
         Ok(Some(parts))
+    }
+
+    /// Skips an empty line before a request; one is allowed (RFC 9112, section 2.2). Returns
+    /// whether more input has arrived that can be looked at.
+    #[cold]
+    #[inline(never)]
+    fn skip_line(&mut self) -> bool {
+        let unused = self.input.unused();
+        if unused == b"\r" {
+            self.input.copy();
+            return false;
+        }
+        if unused.starts_with(b"\r\n") {
+            self.input.consume(2);
+            self.has_skipped_line = true;
+            // Some clients send it behind a body, and the next request much later.
+            self.is_in_head = false;
+        }
+        !self.input.is_empty()
     }
 
     /// As [`parse_head`](Self::parse_head), for a head that is wrong or has not arrived as a whole.
