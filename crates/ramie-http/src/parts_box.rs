@@ -39,17 +39,24 @@ const FILLED: &str = "only `into_parts` and `drop`, which end the box, take the 
 
 impl Drop for PartsBox {
     fn drop(&mut self) {
-        let Some(mut parts) = self.0.take() else { return };
-        // Calls destructors of the program, so nothing is borrowed yet.
-        parts.forget();
-        // A program may keep a request in a thread-local that is destroyed later than this one.
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARES {
-                spare.push(PartsBox(Some(parts)));
-            }
-        });
+        if let Some(parts) = self.0.take() {
+            recycle(parts);
+        }
     }
+}
+
+/// Not inlined, because each handler would have a copy of it.
+#[inline(never)]
+fn recycle(mut parts: Box<Parts>) {
+    // Calls destructors of the program, so nothing is borrowed yet.
+    parts.forget();
+    // A program may keep a request in a thread-local that is destroyed later than this one.
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARES {
+            spare.push(PartsBox(Some(parts)));
+        }
+    });
 }
 
 impl Deref for PartsBox {
@@ -87,7 +94,7 @@ mod tests {
             head::parse(text.as_bytes(), &Limits::DEFAULT, parts.head_mut()).unwrap();
             parts.set_peer(Some("127.0.0.1:1".parse().unwrap()));
             assert!(parts.path_and_params().1.push("a", "b"));
-            parts.set_route("/{a}".into());
+            parts.set_route(&"/{a}".into());
             parts.extensions_mut().insert(7_u8);
             parts.headers_mut().remove("x");
             let place = &raw const *parts;

@@ -47,8 +47,11 @@ pub struct Parts {
     extensions: Extensions,
     peer: Option<SocketAddr>,
     params: RouteParams,
-    /// The path of the route.
+    /// The path of the route, or of the one of an earlier request: it is kept, because to count the
+    /// references of each request would take two locked instructions.
     route: Option<Arc<str>>,
+    /// The route is that of this request.
+    is_routed: bool,
 }
 
 impl Parts {
@@ -63,6 +66,7 @@ impl Parts {
             peer: None,
             params: RouteParams::default(),
             route: None,
+            is_routed: false,
         }
     }
 
@@ -87,16 +91,25 @@ impl Parts {
     }
 
     /// Forgets everything but the method and the version, and keeps memory for the next head.
+    #[inline]
     pub(crate) fn forget(&mut self) {
-        let Parts { head, uri, headers, are_headers_own, extensions, peer, params, route } = self;
-        head.forget();
-        uri.take();
-        headers.take();
-        *are_headers_own = false;
-        *extensions = Extensions::new();
-        *peer = None;
-        params.forget();
-        *route = None;
+        self.head.forget();
+        self.peer = None;
+        self.params.forget();
+        self.is_routed = false;
+        let is_built = self.uri.get().is_some() || self.headers.get().is_some();
+        if is_built || !self.extensions.is_empty() {
+            self.forget_values();
+        }
+    }
+
+    /// Forgets the values that few requests have.
+    #[inline(never)]
+    fn forget_values(&mut self) {
+        self.uri.take();
+        self.headers.take();
+        self.are_headers_own = false;
+        self.extensions = Extensions::new();
     }
 
     /// The method.
@@ -179,11 +192,14 @@ impl Parts {
     /// The path of the route that matches the request, such as `/users/{id}`; none before the
     /// router has found it.
     pub(crate) fn route(&self) -> Option<&Arc<str>> {
-        self.route.as_ref()
+        self.route.as_ref().filter(|_| self.is_routed)
     }
 
-    pub(crate) fn set_route(&mut self, route: Arc<str>) {
-        self.route = Some(route);
+    pub(crate) fn set_route(&mut self, route: &Arc<str>) {
+        self.is_routed = true;
+        if !self.route.as_ref().is_some_and(|own| Arc::ptr_eq(own, route)) {
+            self.route = Some(Arc::clone(route));
+        }
     }
 
     pub(crate) fn set_peer(&mut self, peer: Option<SocketAddr>) {
@@ -191,6 +207,7 @@ impl Parts {
     }
 
     /// The path, and the parameters that the router finds in it.
+    #[inline]
     pub(crate) fn path_and_params(&mut self) -> (&str, &mut RouteParams) {
         (path_of(&self.uri, &self.head), &mut self.params)
     }
@@ -204,6 +221,7 @@ impl Parts {
     }
 }
 
+#[inline]
 fn path_of<'a>(uri: &'a OnceLock<Box<Uri>>, head: &'a Head) -> &'a str {
     uri.get().map_or_else(|| head.path(), |uri| uri.path())
 }

@@ -244,7 +244,7 @@ impl Router {
                 return Routed::NotUtf8;
             }
         }
-        request.set_route(Arc::clone(route));
+        request.set_route(route);
         #[cfg(feature = "tracing")]
         if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
             watch(route);
