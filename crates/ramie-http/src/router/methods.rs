@@ -100,10 +100,17 @@ impl<S: Send + Sync + 'static> MethodRouter<S> {
 
 impl MethodRouter {
     /// The handler of a method, if there is one.
+    #[inline]
     pub(super) fn handler(&self, method: &Method) -> Option<&BoxedHandler<()>> {
+        self.own(method).or_else(|| self.substitute(method))
+    }
+
+    /// The handler of a method that has none of its own.
+    #[inline(never)]
+    fn substitute(&self, method: &Method) -> Option<&BoxedHandler<()>> {
         // The connection sends no body in response to HEAD.
-        let as_get = || self.own(&Method::GET).filter(|_| *method == Method::HEAD);
-        self.own(method).or_else(as_get).or(self.any.as_ref())
+        let as_get = if *method == Method::HEAD { self.own(&Method::GET) } else { None };
+        as_get.or(self.any.as_ref())
     }
 
     /// The handler of this method alone.

@@ -1,15 +1,17 @@
 //! From the path and the method of a request to its handler.
 
+mod literals;
 mod methods;
 
 use std::{fmt, sync::Arc};
 
 use http::{Method, StatusCode};
 
-use self::methods::BoxedHandler;
 pub use self::methods::{MethodRouter, any, delete, get, head, options, patch, post, put};
+use self::{literals::Literals, methods::BoxedHandler};
 use crate::{
     handler::Handler,
+    params::RouteParams,
     request::Request,
     response::{IntoResponse, Response, is_of_http, method_not_allowed},
 };
@@ -43,7 +45,9 @@ use crate::{
 /// ```
 pub struct Router<S = ()> {
     paths: Vec<(Arc<str>, MethodRouter<S>)>,
+    /// All paths, with their places in `paths`.
     table: matchit::Router<usize>,
+    literals: Literals,
     fallback: BoxedHandler<S>,
     layers: Vec<Layer>,
 }
@@ -97,7 +101,13 @@ impl<S: Send + Sync + 'static> Router<S> {
     /// A router without routes: all requests get 404.
     pub fn new() -> Self {
         let fallback = methods::boxed(|| StatusCode::NOT_FOUND);
-        Router { paths: Vec::new(), table: matchit::Router::new(), fallback, layers: Vec::new() }
+        Router {
+            paths: Vec::new(),
+            table: matchit::Router::new(),
+            literals: Literals::default(),
+            fallback,
+            layers: Vec::new(),
+        }
     }
 
     /// Adds a route. If the path is there already, the methods are merged.
@@ -116,6 +126,7 @@ impl<S: Send + Sync + 'static> Router<S> {
         if let Err(error) = self.table.insert(path, self.paths.len()) {
             panic!("the path {path:?} cannot be a route: {error}");
         }
+        self.literals.add(path, self.paths.len());
         self.paths.push((path.into(), methods));
         self
     }
@@ -187,6 +198,7 @@ impl<S: Send + Sync + 'static> Router<S> {
         Router {
             paths: paths.map(|(path, methods)| (path, methods.with_state(&state))).collect(),
             table: self.table,
+            literals: self.literals,
             fallback: methods::with_state(self.fallback, &state),
             layers: self.layers,
         }
@@ -235,21 +247,38 @@ impl Router {
     #[inline(never)]
     fn find(&self, request: &mut Request) -> Routed<'_> {
         let (path, params) = request.path_and_params();
-        let Ok(found) = self.table.at(path) else { return Routed::Nothing };
-        let (route, methods) = &self.paths[*found.value];
-        if !found.params.is_empty() {
-            // A handler of another router may have handed the request on.
-            params.forget();
-            if !found.params.iter().all(|(name, value)| params.push(name, value)) {
-                return Routed::NotUtf8;
-            }
-        }
+        let at = match self.literals.find(path) {
+            Some(at) => at,
+            None => match self.find_with_params(path, params) {
+                Ok(at) => at,
+                Err(routed) => return routed,
+            },
+        };
+        let (route, methods) = &self.paths[at];
         request.set_route(route);
         #[cfg(feature = "tracing")]
         if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
             watch(route);
         }
         Routed::Path(methods)
+    }
+
+    /// Not inlined, because the table has a large frame.
+    #[inline(never)]
+    fn find_with_params(
+        &self,
+        path: &str,
+        params: &mut RouteParams,
+    ) -> Result<usize, Routed<'static>> {
+        let found = self.table.at(path).map_err(|_| Routed::Nothing)?;
+        if !found.params.is_empty() {
+            // A handler of another router may have handed the request on.
+            params.forget();
+            if !found.params.iter().all(|(name, value)| params.push(name, value)) {
+                return Err(Routed::NotUtf8);
+            }
+        }
+        Ok(*found.value)
     }
 }
 
