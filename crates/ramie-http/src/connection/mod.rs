@@ -10,6 +10,9 @@
 //! | stream | what the writer of a body waits for | | write, or rest |
 //! | rest | the part of the request's body that nobody has read | 64 KiB, at the pace of bodies and within `body_grace` | idle, or closed |
 //!
+//! A head that arrives as a whole is no phase of its own, unless it is the first one: its handler
+//! follows the idle phase.
+//!
 //! The connection keeps no clock: it tells the server its phase ([`presence`]), and the server ends
 //! phases that last too long. It shuts the read side of an idle connection and of one that sends
 //! its head too slowly down, and cancels handlers and the writers of bodies. So a wait costs no
@@ -335,7 +338,8 @@ impl<P: Presence> Http1<'_, P> {
         if !received && self.is_in_head && self.presence.verdict() == Verdict::Late {
             return Err(LATE_HEAD.into());
         }
-        if received && !self.is_in_head {
+        // A later head begins at the next wait, because most heads arrive as a whole.
+        if received && self.served == 0 && !self.is_in_head {
             self.begin_head();
         }
         Ok(received)
