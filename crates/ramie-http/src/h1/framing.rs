@@ -72,6 +72,11 @@ impl FramingFields {
 
     /// Reads a `Connection`.
     pub(crate) fn connection(&mut self, value: &[u8]) {
+        // Browsers send this with each request.
+        if value == b"keep-alive" {
+            self.wants_to_stay = true;
+            return;
+        }
         for option in elements(value) {
             self.wants_close |= option.eq_ignore_ascii_case(b"close");
             self.wants_to_stay |= option.eq_ignore_ascii_case(b"keep-alive");
