@@ -1,0 +1,136 @@
+//! Waits for the head of the next request.
+
+use http::StatusCode;
+
+use super::{Http1, NoHead, Phase, Presence, Verdict};
+#[cfg(feature = "http2")]
+use crate::http2;
+use crate::{
+    h1::head::{self, End},
+    parts_box::PartsBox,
+    refusal::Refusal,
+};
+
+const NOT_ENCRYPTED: Refusal = Refusal::new(
+    StatusCode::MISDIRECTED_REQUEST,
+    "the target of the request is of https, and this connection is not encrypted",
+);
+
+const LATE_HEAD: Refusal =
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
+
+impl<P: Presence> Http1<'_, P> {
+    /// Waits for the next head. None: the client has closed the connection, or is to be left. Not
+    /// inlined, because the frames of handlers lie below the variables of the caller.
+    #[inline(never)]
+    pub(super) fn next_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
+        loop {
+            if !self.input.is_empty() {
+                let found = self.parse_head();
+                if !matches!(found, Ok(None)) {
+                    return found;
+                }
+            }
+            self.output.flush()?;
+            if !self.wait_for_input()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Not inlined, because the frame that waits for requests would have room for its variables.
+    #[inline(never)]
+    fn parse_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
+        let mut unused = self.input.unused();
+        #[cfg(feature = "http2")]
+        if self.served == 0 && unused.starts_with(http2::PREFACE) {
+            return Err(NoHead::Http2);
+        }
+        if unused.starts_with(b"\r") && !self.has_skipped_line {
+            if !self.skip_line() {
+                return Ok(None);
+            }
+            unused = self.input.unused();
+        }
+        let limits = &self.service.limits;
+        let mut parts = PartsBox::take();
+        let at_once = match self.input.searched {
+            0 => head::parse_at_once(unused, limits, parts.head_mut()),
+            _ => None,
+        };
+        let found = at_once.map_or_else(|| self.find_and_parse(&mut parts), |at| Ok(Some(at)))?;
+        let Some(length) = found else { return Ok(None) };
+        if parts.head().is_https() && !self.stream.carries_https() {
+            return Err(NOT_ENCRYPTED.into());
+        }
+        self.input.consume(length);
+        self.is_in_head = false;
+        self.has_skipped_line = false;
+        self.client.describe(&mut parts);
+        Ok(Some(parts))
+    }
+
+    /// Skips an empty line before a request; one is allowed (RFC 9112, section 2.2). Returns
+    /// whether more input has arrived that can be looked at.
+    #[cold]
+    #[inline(never)]
+    fn skip_line(&mut self) -> bool {
+        let unused = self.input.unused();
+        if unused == b"\r" {
+            self.input.copy();
+            return false;
+        }
+        if unused.starts_with(b"\r\n") {
+            self.input.consume(2);
+            self.has_skipped_line = true;
+            // Some clients send it behind a body, and the next request much later.
+            self.is_in_head = false;
+        }
+        !self.input.is_empty()
+    }
+
+    /// As [`parse_head`](Self::parse_head), for a head that is wrong or has not arrived as a whole.
+    #[cold]
+    #[inline(never)]
+    fn find_and_parse(&mut self, parts: &mut PartsBox) -> Result<Option<usize>, Refusal> {
+        let limits = &self.service.limits;
+        let unused = self.input.unused();
+        match head::find_end(unused, self.input.searched) {
+            End::At(length) => {
+                head::parse(&unused[..length], limits, parts.head_mut())?;
+                Ok(Some(length))
+            }
+            End::Later(next) => {
+                head::check_begun(unused, limits)?;
+                self.input.searched = next;
+                // The runtime's buffer is for others while this waits.
+                self.input.copy();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Receives more. Returns false if the connection is at its end.
+    fn wait_for_input(&mut self) -> Result<bool, NoHead> {
+        match self.input.is_empty() {
+            true if !self.presence.enter_idle() => return Ok(false),
+            // More bytes of a head do not extend its time.
+            false if !self.is_in_head => self.begin_head(),
+            _ => {}
+        }
+        let received = self.receiver.receive(&mut self.input)?;
+        if !received && self.is_in_head && self.presence.verdict() == Verdict::Late {
+            return Err(LATE_HEAD.into());
+        }
+        // A later head begins at the next wait, because most heads arrive as a whole.
+        if received && self.served == 0 && !self.is_in_head {
+            self.begin_head();
+        }
+        Ok(received)
+    }
+
+    fn begin_head(&mut self) {
+        self.is_in_head = true;
+        self.presence.enter(Phase::Head);
+    }
+}
