@@ -10,7 +10,10 @@ pub(crate) struct Input {
     pub(crate) searched: usize,
 }
 
+/// With a tag of its own, because each look at one in the capacity of the vector would have to
+/// decode it.
 #[derive(Default)]
+#[repr(u8)]
 enum Held {
     /// Without an allocation, because most connections are idle most of the time.
     #[default]
@@ -23,6 +26,7 @@ enum Held {
 }
 
 impl Input {
+    #[inline]
     pub(crate) fn unused(&self) -> &[u8] {
         match &self.held {
             Held::Nothing => &[],
@@ -36,6 +40,7 @@ impl Input {
     }
 
     /// Forgets the first `count` unused bytes.
+    #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.searched = 0;
         let is_used = match &mut self.held {
@@ -78,9 +83,15 @@ impl Input {
 
     /// Returns the runtime's buffer, if there is one, because other connections need it while this
     /// one waits.
+    #[inline]
     pub(crate) fn copy(&mut self) {
-        if let Held::Lease(lease) = &self.held {
-            self.held = Held::Copied { bytes: lease.to_vec(), at: 0 };
+        if let Held::Lease(_) = self.held {
+            self.copy_lease();
         }
+    }
+
+    #[inline(never)]
+    fn copy_lease(&mut self) {
+        self.held = Held::Copied { bytes: self.unused().to_vec(), at: 0 };
     }
 }
