@@ -13,9 +13,15 @@
 //! [`Connections::dismiss_all`], because its first request may be on its way.
 //!
 //! *The race to fear*: a connection becomes idle while the server stops. The connection first
-//! stores its phase, then loads the flag; `stop` first sets the flag, then loads the phase. All
-//! four accesses are SeqCst, so at least one side sees the other's store. If a request arrives just
-//! before the read side is shut down, the kernel still returns it, so it is answered.
+//! stores its phase, then loads the flag; `stop` first sets the flag, then loads the phase. If all
+//! four accesses were SeqCst, at least one side would see the other's store, but each request would
+//! execute a locked instruction. The accesses of connections are Relaxed, so both sides may miss the
+//! other's store, and the connection then waits for a request. Its store was issued before the flag
+//! was set, and cores hold back stores for less than a microsecond. So the overseer dismisses the
+//! idle connections once more, when it has seen the flag for a whole tick.
+//!
+//! If a request arrives just before the read side is shut down, the kernel still returns it, so it
+//! is answered.
 //!
 //! `shutdown` never uses a bare descriptor number: the code that shuts a read side down holds the
 //! stream, so the descriptor cannot have been closed and reused for something else.
@@ -31,7 +37,7 @@ use std::{
 
 use ramie::{cancel::CancelHandle, sync::Event};
 
-use super::overseer::{PhaseWord, Ticks};
+use super::overseer::PhaseWord;
 use crate::{
     connection::{Phase, Presence, Verdict},
     io::Stream,
@@ -51,7 +57,6 @@ pub(super) struct Connections {
     all_gone: Event,
     /// How many ticks of the overseer have passed.
     now: AtomicU32,
-    ticks: OnceLock<Ticks>,
 }
 
 #[derive(Default)]
@@ -70,7 +75,7 @@ pub(super) struct Member {
     stream: Arc<Stream>,
     /// The network that the connection counts for.
     network: OnceLock<IpAddr>,
-    /// What the connection does, and the tick at which its time is up.
+    /// What the connection does, and since which tick.
     phase: AtomicU64,
     verdict: AtomicU8,
     /// Set until the first request begins.
@@ -104,7 +109,6 @@ impl Connections {
             table: Mutex::default(),
             all_gone: Event::new(),
             now: AtomicU32::new(0),
-            ticks: OnceLock::new(),
         }
     }
 
@@ -141,7 +145,7 @@ impl Connections {
             connections: Arc::clone(self),
             stream,
             network: network.map_or_else(OnceLock::new, OnceLock::from),
-            phase: AtomicU64::new(PhaseWord::new(Phase::Other, None).to_bits()),
+            phase: AtomicU64::new(PhaseWord::new(Phase::Other, 0).to_bits()),
             verdict: AtomicU8::new(Verdict::None as u8),
             is_new: AtomicBool::new(true),
             // Handlers enter this scope one after another.
@@ -159,17 +163,23 @@ impl Connections {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::SeqCst)
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Stops accepting and closes idle connections. May be called on any thread.
+    /// Stops accepting and closes idle connections; those that become idle just now are left to
+    /// [`dismiss_missed`](Self::dismiss_missed). May be called on any thread.
     pub(super) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::SeqCst);
+        self.is_stopping.store(true, Ordering::Relaxed);
         for accepting in lock(&self.accepting).iter() {
             accepting.cancel();
         }
         self.until_stop.cancel_because("the server stops");
-        self.dismiss(|member| !member.is_new.load(Ordering::SeqCst));
+        self.dismiss_missed();
+    }
+
+    /// Closes idle connections, except new ones.
+    pub(super) fn dismiss_missed(&self) {
+        self.dismiss(|member| !member.is_new.load(Ordering::Relaxed));
     }
 
     /// Called when all accepting fibers have ended: from now on, `all_gone` can be set. Before, an
@@ -203,8 +213,7 @@ impl Connections {
 
     fn dismiss(&self, is_to_leave: impl Fn(&Member) -> bool) {
         for member in self.members() {
-            let phase = PhaseWord::from_bits(member.phase.load(Ordering::SeqCst)).phase();
-            let may_leave = matches!(phase, Phase::Handshake | Phase::Idle);
+            let may_leave = matches!(member.phase_word().phase(), Phase::Handshake | Phase::Idle);
             if may_leave && is_to_leave(&member) {
                 let _ = member.stream.shutdown(Shutdown::Read);
             }
@@ -278,8 +287,7 @@ impl Presence for Member {
 
     #[inline]
     fn enter_idle(&self) -> bool {
-        let word = self.connections.phase_word(Phase::Idle);
-        self.phase.store(word.to_bits(), Ordering::SeqCst);
+        self.enter(Phase::Idle);
         !self.connections.is_stopping() || self.is_new.load(Ordering::Relaxed)
     }
 
@@ -324,15 +332,9 @@ impl Member {
 }
 
 impl Connections {
-    /// Sets how long a tick is, and how many ticks each phase may take.
-    pub(super) fn set_ticks(&self, ticks: Ticks) {
-        let _ = self.ticks.set(ticks);
-    }
-
+    /// The word of a phase that begins now.
     fn phase_word(&self, phase: Phase) -> PhaseWord {
-        let limit = self.ticks.get().and_then(|ticks| ticks.of(phase));
-        let now = self.now.load(Ordering::Relaxed);
-        PhaseWord::new(phase, limit.map(|limit| now.wrapping_add(limit)))
+        PhaseWord::new(phase, self.now.load(Ordering::Relaxed))
     }
 
     /// A tick has passed; returns the number of the next one.

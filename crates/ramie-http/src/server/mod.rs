@@ -302,7 +302,6 @@ impl Server {
     /// tries again.
     pub fn serve(self, router: Router) -> io::Result<()> {
         let ticks = Ticks::of_limits(&self.limits);
-        self.connections.set_ticks(ticks);
         let service = Arc::new(Service { router, limits: self.limits });
         let end = &ramie::cancel::scope(|overseeing| overseeing.handle());
         let (connections, half_close) = (&self.connections, self.tolerates_half_close);

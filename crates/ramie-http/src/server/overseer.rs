@@ -3,6 +3,9 @@
 //! It wakes at each tick, which is an eighth of the shortest limit, between 10 and 250 ms, and
 //! looks at the phases of all connections. So a phase may last a tick or two longer than its limit,
 //! and a connection needs neither a timer nor a clock.
+//!
+//! Once the server stops, it also closes the idle connections that the stop has missed
+//! ([`connections`](super::connections)).
 
 use std::{net::Shutdown, sync::Arc, time::Duration};
 
@@ -52,8 +55,7 @@ impl Ticks {
         Ticks { length, handshake, idle, head, handler, write }
     }
 
-    #[inline]
-    pub(super) fn of(&self, phase: Phase) -> Option<u32> {
+    fn of(&self, phase: Phase) -> Option<u32> {
         match phase {
             Phase::Handshake => Some(self.handshake),
             Phase::Idle => Some(self.idle),
@@ -65,18 +67,16 @@ impl Ticks {
     }
 }
 
-/// The phase of a connection, and the tick at which its time is up, in one word: the tick in the
-/// low half, the phase above it, then whether the phase has a limit.
+/// The phase of a connection, and the tick at which it began, in one word: the tick in the low
+/// half, the phase above it. The overseer knows the limits, because each request has several
+/// phases, and most of them end long before the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhaseWord(u64);
 
-const HAS_LIMIT: u64 = 1 << 40;
-
 impl PhaseWord {
     #[inline]
-    pub(super) fn new(phase: Phase, due: Option<u32>) -> Self {
-        let limit = due.map_or(0, |due| HAS_LIMIT | u64::from(due));
-        PhaseWord((phase as u64) << 32 | limit)
+    pub(super) fn new(phase: Phase, since: u32) -> Self {
+        PhaseWord((phase as u64) << 32 | u64::from(since))
     }
 
     pub(super) fn from_bits(bits: u64) -> Self {
@@ -92,28 +92,35 @@ impl PhaseWord {
         Phase::from_u8((self.0 >> 32) as u8)
     }
 
-    fn is_due(self, now: u32) -> bool {
-        // The difference is small and positive, though ticks wrap around.
-        self.0 & HAS_LIMIT != 0 && now.wrapping_sub(self.0 as u32) < u32::MAX / 2
+    fn is_overdue(self, ticks: &Ticks, now: u32) -> bool {
+        // The difference is right, though ticks wrap around.
+        let lasted = now.wrapping_sub(self.0 as u32);
+        ticks.of(self.phase()).is_some_and(|limit| lasted >= limit)
     }
 }
 
 /// Ends what takes too long, until the scope of the caller is cancelled.
 pub(super) fn oversee(connections: &Connections, ticks: Ticks, tolerates_half_close: bool) {
+    let mut has_dismissed = false;
     while ramie::cancel::check_cancelled().is_ok() {
+        let was_stopping = connections.is_stopping();
         ramie::fiber::sleep(ticks.length);
-        tick(connections, tolerates_half_close);
+        tick(connections, &ticks, tolerates_half_close);
+        if was_stopping && !has_dismissed {
+            connections.dismiss_missed();
+            has_dismissed = true;
+        }
     }
 }
 
-fn tick(connections: &Connections, tolerates_half_close: bool) {
+fn tick(connections: &Connections, ticks: &Ticks, tolerates_half_close: bool) {
     let now = connections.advance();
     let mut working = Vec::new();
     let mut overdue = Vec::new();
     connections.for_each(|member| {
         let word = member.phase_word();
         match word.phase() {
-            _ if word.is_due(now) => overdue.push((Arc::clone(member), word)),
+            _ if word.is_overdue(ticks, now) => overdue.push((Arc::clone(member), word)),
             Phase::Handler | Phase::Stream => working.push(Arc::clone(member)),
             _ => {}
         }
@@ -164,7 +171,32 @@ fn gone_clients(members: &[Arc<Member>], tolerates_half_close: bool) -> Vec<&Arc
 
 #[cfg(test)]
 mod tests {
+    use ramie::{fiber, os::unix::net::UnixStream};
+
     use super::*;
+    use crate::{connection::Presence, io::Stream};
+
+    #[test]
+    fn a_connection_that_a_stop_has_missed_is_closed() {
+        let limits = Limits { head_timeout: Duration::from_millis(80), ..Limits::default() };
+        let end = ramie::cancel::scope(|overseeing| overseeing.handle());
+        ramie::run(|| {
+            let (stream, _client) = UnixStream::pair().unwrap();
+            let connections = Arc::new(Connections::new());
+            let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
+            let open = open.unwrap_or_else(|_| panic!("there is no place"));
+            open.presence().enter(Phase::Head);
+            connections.stop();
+            open.presence().enter(Phase::Idle);
+            let (connections, end) = (&connections, &end);
+            fiber::scope(|fibers| {
+                let ticks = Ticks::of_limits(&limits);
+                fibers.spawn(move || end.run(|| oversee(connections, ticks, false)));
+                assert_eq!(open.stream().read(&mut [0; 1]).unwrap(), 0);
+                end.cancel();
+            });
+        });
+    }
 
     #[test]
     fn a_limit_is_rounded_up_to_ticks() {
@@ -177,13 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_due_at_its_tick_also_where_ticks_wrap() {
-        for due in [0, 5, u32::MAX] {
-            let word = PhaseWord::new(Phase::Write, Some(due));
+    fn a_phase_is_overdue_at_its_tick_also_where_ticks_wrap() {
+        let ticks = Ticks::of_limits(&Limits::default());
+        for since in [0, 5, u32::MAX] {
+            let word = PhaseWord::new(Phase::Write, since);
             assert_eq!(word.phase(), Phase::Write);
-            assert!(!word.is_due(due.wrapping_sub(1)) && word.is_due(due));
-            assert!(word.is_due(due.wrapping_add(9)));
+            let is_overdue = |lasted| word.is_overdue(&ticks, since.wrapping_add(lasted));
+            assert!(!is_overdue(0) && !is_overdue(ticks.write - 1));
+            assert!(is_overdue(ticks.write) && is_overdue(ticks.write + 9));
         }
-        assert!(!PhaseWord::new(Phase::Stream, None).is_due(7));
+        assert!(!PhaseWord::new(Phase::Stream, 0).is_overdue(&ticks, u32::MAX));
     }
 }
