@@ -3,7 +3,7 @@
 //! Most responses have a Content-Type and no other field. Their maps are kept apart, with this
 //! field, because to replace its value costs less than to remove and to insert it.
 
-use std::{cell::RefCell, mem};
+use std::{cell::RefCell, mem, thread::LocalKey};
 
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 
@@ -20,31 +20,52 @@ thread_local! {
     static TYPED: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A map with a Content-Type and no other field.
-pub(crate) fn with_content_type(content_type: HeaderValue) -> HeaderMap {
-    let mut map = match TYPED.with_borrow_mut(Vec::pop) {
-        Some(map) => map,
-        None => return with_inserted(content_type),
-    };
-    if let Some(value) = map.values_mut().next() {
-        *value = content_type;
+/// Puts a Content-Type into an empty map without memory.
+pub(crate) fn fill(map: &mut HeaderMap, content_type: HeaderValue) {
+    debug_assert!(map.capacity() == 0);
+    let is_typed = take_from(&TYPED, map);
+    match map.values_mut().next() {
+        Some(value) if is_typed => *value = content_type,
+        _ => insert(map, content_type),
     }
-    map
 }
 
 #[inline(never)]
-fn with_inserted(content_type: HeaderValue) -> HeaderMap {
-    let mut map = EMPTY.with_borrow_mut(Vec::pop).unwrap_or_default();
+fn insert(map: &mut HeaderMap, content_type: HeaderValue) {
+    take_from(&EMPTY, map);
     map.insert(CONTENT_TYPE, content_type);
-    map
 }
 
-/// Lets others use the memory of a map whose fields nobody needs, and leaves it empty.
+/// Replaces an empty map without memory by one that was kept. Returns whether there was one.
+#[inline]
+fn take_from(kept: &'static LocalKey<RefCell<Vec<HeaderMap>>>, map: &mut HeaderMap) -> bool {
+    kept.with_borrow_mut(|kept| match kept.pop() {
+        // The destructor of the empty map would cost more than all else here.
+        Some(kept) => {
+            mem::forget(mem::replace(map, kept));
+            true
+        }
+        None => false,
+    })
+}
+
+/// The Content-Type of a map that has no other field.
+#[inline]
+pub(crate) fn only_content_type(map: &HeaderMap) -> Option<&HeaderValue> {
+    match map.len() == 1 && map.keys().next() == Some(&CONTENT_TYPE) {
+        true => map.values().next(),
+        false => None,
+    }
+}
+
+/// Lets others use the memory of a map whose fields nobody needs, and leaves a map without memory.
+#[inline]
 pub(crate) fn recycle(map: &mut HeaderMap) {
     if !(1..=FIELDS_KEPT).contains(&map.capacity()) {
-        return map.clear();
+        drop(mem::take(map));
+        return;
     }
-    let is_typed = map.len() == 1 && map.keys().next() == Some(&CONTENT_TYPE);
+    let is_typed = only_content_type(map).is_some();
     let spare = match map.values_mut().next() {
         Some(value) if is_typed => {
             *value = HeaderValue::from_static("");
@@ -77,6 +98,12 @@ mod tests {
         capacity
     }
 
+    fn with_content_type(content_type: HeaderValue) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        fill(&mut map, content_type);
+        map
+    }
+
     #[test]
     fn a_map_of_a_type_is_used_again_with_another_type() {
         let mut map = with_content_type(HeaderValue::from_static("text/html"));
@@ -107,6 +134,6 @@ mod tests {
         let mut map = HeaderMap::with_capacity(100);
         map.append(CONTENT_TYPE, TEXT);
         recycle(&mut map);
-        assert!(map.is_empty() && with_content_type(TEXT).capacity() < 100);
+        assert!(map.capacity() == 0 && with_content_type(TEXT).capacity() < 100);
     }
 }

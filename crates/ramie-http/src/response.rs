@@ -1,6 +1,6 @@
 //! Responses, and what can become one.
 
-use std::{borrow::Cow, convert::Infallible, mem};
+use std::{borrow::Cow, convert::Infallible};
 
 use bytes::Bytes;
 use http::{
@@ -48,9 +48,7 @@ pub trait IntoResponse {
 /// A response of this type.
 pub(crate) fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
     let mut response = Response::new(body.into());
-    let none = mem::replace(response.headers_mut(), header_maps::with_content_type(content_type));
-    // It has no memory, and its destructor would cost more than all else here.
-    mem::forget(none);
+    header_maps::fill(response.headers_mut(), content_type);
     response
 }
 

@@ -37,7 +37,7 @@ mod upgrade;
 mod with_body;
 
 use std::{
-    io,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -55,7 +55,7 @@ use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 #[cfg(feature = "http2")]
 use crate::http2;
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, BodyKind, Incoming},
     failed,
     h1::framing::Framing,
     header_maps,
@@ -104,11 +104,11 @@ fn serve_until_end(
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        return http2::serve(stream, service, presence, client, std::mem::take(input));
+        return http2::serve(stream, service, presence, client, mem::take(input));
     }
     match converse(stream, service, presence, client, input)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, service, presence, client, std::mem::take(input)),
+        Ended::Http2 => http2::serve(stream, service, presence, client, mem::take(input)),
         ended => close(stream, presence, input, ended),
     }
 }
@@ -130,7 +130,7 @@ fn converse(
         presence,
         client: client.clone(),
         receiver: Receiver::new(stream),
-        input: std::mem::take(input),
+        input: mem::take(input),
         is_in_head: false,
         has_skipped_line: false,
         output: Output::new(stream, presence),
@@ -140,7 +140,7 @@ fn converse(
     if let Ended::ClosedByServer | Ended::Upgraded(_) = ended {
         connection.output.flush()?;
     }
-    *input = std::mem::take(&mut connection.input);
+    *input = mem::take(&mut connection.input);
     Ok(ended)
 }
 
@@ -163,7 +163,7 @@ fn close(
             presence.enter(Phase::Other);
             let until_stop = presence.until_stop().clone();
             let upgraded =
-                Upgraded::new(Arc::<Stream>::clone(stream), std::mem::take(input), until_stop);
+                Upgraded::new(Arc::<Stream>::clone(stream), mem::take(input), until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
@@ -230,7 +230,7 @@ impl<P: Presence> Http1<'_, P> {
     #[inline(never)]
     fn refuse(&mut self, refusal: Refusal) -> io::Result<Ended> {
         let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
-        respond::respond(&mut self.output, &mut refusal.into_response(), asked)?;
+        respond::respond_any(&mut self.output, &mut refusal.into_response(), asked)?;
         Ok(Ended::ClosedByServer)
     }
 
@@ -284,21 +284,21 @@ impl<P: Presence> Http1<'_, P> {
             }
             Called::ClientGone => return Ok(Step::End(Ended::Closed)),
         };
-        let Some(response) = &mut response else { return Ok(Step::End(Ended::Closed)) };
-        self.send_response(response, may_stay, wants_upgrade, lent, asked)
+        self.send_response(&mut response, may_stay, wants_upgrade, lent, asked)
     }
 
-    /// Not inlined, because the frames of handlers would lie below its variables.
+    /// Sends the response, and takes it. Not inlined, because the frames of handlers would lie
+    /// below its variables.
     #[inline(never)]
     fn send_response(
         &mut self,
-        response: &mut Response,
+        returned: &mut Option<Response>,
         may_stay: bool,
         wants_upgrade: bool,
         lent: Option<&Incoming>,
         asked: Asked,
     ) -> io::Result<Step> {
-        let upgrade = response.extensions_mut().remove::<Upgrade>().filter(|_| wants_upgrade);
+        let Some(response) = returned else { return Ok(Step::End(Ended::Closed)) };
         // The server may have begun to stop while the handler ran, or have judged that it is late
         // when it had just returned. The scope then stays cancelled, so no handler can run in it.
         let is_judged = self.presence.verdict() != Verdict::None;
@@ -307,52 +307,57 @@ impl<P: Presence> Http1<'_, P> {
         if let Some(lent) = lent {
             asked.stays &= lent.settle(self.stream, with_body::SKIPPED as u64)?;
         }
-        match upgrade {
-            Some(upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                self.switch(response, lent, asked, upgrade)
-            }
-            _ => self.send(response, lent, asked),
+        if response.status().is_informational() {
+            return self.switch(response, wants_upgrade, lent, asked);
         }
+        let stays = respond::respond(&mut self.output, response, asked)?;
+        let_go(returned);
+        self.go_on(lent, stays)
     }
 
-    fn send(
-        &mut self,
-        response: &mut Response,
-        lent: Option<&Incoming>,
-        asked: Asked,
-    ) -> io::Result<Step> {
-        if response.status().is_informational() {
-            log::error!("a handler answered {}, which is no final status", response.status());
-            fail(response);
-        }
-        let mut stays = respond::respond(&mut self.output, response, asked)?;
-        header_maps::recycle(response.headers_mut());
+    fn go_on(&mut self, lent: Option<&Incoming>, mut stays: bool) -> io::Result<Step> {
         if let Some(lent) = lent {
             stays = self.take_body_back(lent, stays)?;
         }
         Ok(if stays { Step::NextRequest } else { Step::End(Ended::ClosedByServer) })
     }
 
-    /// Changes to another protocol, which begins behind the body of the request.
+    /// Changes to another protocol, which begins behind the body of the request, if the status of
+    /// the response says so. Other statuses that are not final are refused.
+    #[cold]
     #[inline(never)]
     fn switch(
         &mut self,
         response: &mut Response,
-        lent: Option<&Incoming>,
-        asked: Asked,
-        upgrade: Upgrade,
+        wants_upgrade: bool,
+        mut lent: Option<&Incoming>,
+        mut asked: Asked,
     ) -> io::Result<Step> {
-        let is_behind_body = match lent {
-            Some(lent) => self.take_body_back(lent, true)?,
-            None => true,
+        let upgrade = match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => response.extensions_mut().remove::<Upgrade>(),
+            _ => None,
         };
-        if !is_behind_body {
-            log::error!("a handler has upgraded a request whose body it has not read");
-            fail(response);
-            return self.send(response, None, Asked { stays: false, ..asked });
+        match upgrade.filter(|_| wants_upgrade) {
+            Some(upgrade) => {
+                let is_behind_body = match lent {
+                    Some(lent) => self.take_body_back(lent, true)?,
+                    None => true,
+                };
+                if is_behind_body {
+                    respond::respond_any(&mut self.output, response, asked)?;
+                    return Ok(Step::End(Ended::Upgraded(upgrade)));
+                }
+                log::error!("a handler has upgraded a request whose body it has not read");
+                (lent, asked.stays) = (None, false);
+            }
+            None => {
+                let status = response.status();
+                log::error!("a handler answered {status}, which is no final status");
+            }
         }
-        respond::respond(&mut self.output, response, asked)?;
-        Ok(Step::End(Ended::Upgraded(upgrade)))
+        fail(response);
+        let stays = respond::respond_any(&mut self.output, response, asked)?;
+        self.go_on(lent, stays)
     }
 
     /// Calls the handler with the request, which is there. The request and the response are moved
@@ -385,9 +390,25 @@ fn replace(response: &mut Option<Response>, status: StatusCode) {
     *response = Some(failed::response(status, response.take()));
 }
 
+/// Drops a response that was sent. Usually only a map of headers is left of it, whose memory others
+/// use; the destructors of its parts would cost more than to forget them.
+#[inline(always)]
+fn let_go(response: &mut Option<Response>) {
+    if let Some(left) = response {
+        header_maps::recycle(left.headers_mut());
+        drop(mem::take(left.extensions_mut()));
+        match mem::take(left.body_mut()).0 {
+            BodyKind::Full(bytes) => drop(bytes),
+            other => drop(other),
+        }
+    }
+    // Without memory, because all that could have some was taken.
+    mem::forget(response.take());
+}
+
 #[cold]
 #[inline(never)]
 fn fail(response: &mut Response) {
-    let replaced = std::mem::take(response);
+    let replaced = mem::take(response);
     *response = failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(replaced));
 }

@@ -27,6 +27,7 @@ impl<'a> Output<'a> {
     }
 
     /// The bytes that are not sent yet, to be added to.
+    #[inline(always)]
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.buffer.capacity() == 0 {
             self.buffer = spare::take();
@@ -35,10 +36,13 @@ impl<'a> Output<'a> {
     }
 
     /// Sends what there is.
+    #[inline]
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
+        if self.buffer.is_empty() { Ok(()) } else { self.flush_some() }
+    }
+
+    #[inline(never)]
+    fn flush_some(&mut self) -> io::Result<()> {
         let presence = self.presence;
         self.send(|stream, buffer| {
             stream.write_pieces(buffer, &mut || presence.enter(Phase::Write))
@@ -50,6 +54,7 @@ impl<'a> Output<'a> {
         self.stream.reset_on_close();
     }
 
+    #[inline]
     pub(super) fn flush_if_large(&mut self) -> io::Result<()> {
         if self.buffer.len() < LARGE { Ok(()) } else { self.flush() }
     }

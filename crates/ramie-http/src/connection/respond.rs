@@ -19,6 +19,7 @@ use crate::{
         chunked,
         response_head::{self, Afterwards, ResponseFraming, states_length},
     },
+    header_maps,
     response::Response,
 };
 
@@ -28,21 +29,49 @@ const COPIED: usize = 16 << 10;
 const PIECE: usize = 32 << 10;
 
 /// What the response depends on of its request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) is_head: bool,
     pub(super) is_http_1_0: bool,
     pub(super) stays: bool,
 }
 
+impl Asked {
+    /// Most requests.
+    const USUAL: Asked = Asked { is_head: false, is_http_1_0: false, stays: true };
+}
+
 /// Writes a response. Returns whether the connection may stay open behind it.
+#[inline(always)]
 pub(super) fn respond(
     output: &mut Output<'_>,
     response: &mut Response,
     asked: Asked,
 ) -> io::Result<bool> {
-    let (framing, stays) = append_head(output, response, asked);
+    if asked == Asked::USUAL
+        && response.status() == StatusCode::OK
+        && let BodyKind::Full(bytes) = &response.body().0
+        && bytes.len() <= COPIED
+        && let Some(content_type) = header_maps::only_content_type(response.headers())
+    {
+        let out = output.buffer();
+        response_head::append_usual(out, content_type, bytes.len());
+        out.extend_from_slice(bytes);
+        return output.flush_if_large().map(|()| true);
+    }
+    respond_any(output, response, asked)
+}
+
+/// As [`respond`], by the same code for all responses.
+#[inline(never)]
+pub(super) fn respond_any(
+    output: &mut Output<'_>,
+    response: &mut Response,
+    asked: Asked,
+) -> io::Result<bool> {
     let status = response.status();
+    let framing = framing(status, response.body().length(), asked.is_http_1_0);
+    let stays = append_head(output, response, framing, asked);
     if asked.is_head || framing == ResponseFraming::None || has_no_content(status) {
         return Ok(stays);
     }
@@ -70,16 +99,16 @@ fn send_large(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming)
     sent
 }
 
-/// Appends the head of a response. Returns how the body is delimited, and whether the connection
-/// stays open.
+/// Appends the head of a response. Returns whether the connection stays open. Not inlined, because
+/// the frames of the closures that write bodies lie below those of its callers.
 #[inline(never)]
 fn append_head(
     output: &mut Output<'_>,
     response: &Response,
+    framing: ResponseFraming,
     asked: Asked,
-) -> (ResponseFraming, bool) {
+) -> bool {
     let (status, headers) = (response.status(), response.headers());
-    let framing = framing(status, response.body().length(), asked.is_http_1_0);
     let may_state = match framing {
         ResponseFraming::None => status == StatusCode::NOT_MODIFIED,
         // The handler of a HEAD may state a length without making a body.
@@ -100,7 +129,7 @@ fn append_head(
         (false, _) => Afterwards::Close,
     };
     response_head::append_end(out, head_framing, after, seen);
-    (framing, stays)
+    stays
 }
 
 /// Whether a response of this status must have no content, though it has a length (RFC 9110,

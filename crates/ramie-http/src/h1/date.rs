@@ -1,7 +1,7 @@
 //! The field Date, formatted once a second.
 
 use std::{
-    cell::Cell,
+    cell::RefCell,
     io::Write,
     ops::Range,
     time::{Duration, SystemTime},
@@ -14,24 +14,40 @@ use rustix::time::{ClockId, clock_gettime};
 const FIELD: &[u8; 37] = b"date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 const DATE_AT: Range<usize> = 6..35;
 
+/// A field, and its second.
+struct OfSecond {
+    second: i64,
+    field: [u8; FIELD.len()],
+}
+
 thread_local! {
-    /// The last second, and its field. Nothing suspends while the cell is used.
-    static LAST: Cell<(i64, [u8; FIELD.len()])> = const { Cell::new((i64::MIN, *FIELD)) };
+    /// That of the last second. Nothing suspends while it is borrowed.
+    static LAST: RefCell<OfSecond> =
+        const { RefCell::new(OfSecond { second: i64::MIN, field: *FIELD }) };
 }
 
 /// Appends the field Date of now, as RFC 9110, section 5.6.7, writes it, with its line end.
+#[inline]
 pub(crate) fn append_field_of_now(out: &mut Vec<u8>) {
     // It lags by some milliseconds and costs a few instructions.
     let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
-    let (second, mut field) = LAST.get();
-    if second != now {
-        let since = Duration::from_secs(u64::try_from(now).unwrap_or(0));
+    LAST.with_borrow_mut(|last| {
+        if last.second != now {
+            last.change_to(now);
+        }
+        out.extend_from_slice(&last.field);
+    });
+}
+
+impl OfSecond {
+    #[cold]
+    fn change_to(&mut self, second: i64) {
+        let since = Duration::from_secs(u64::try_from(second).unwrap_or(0));
         let date = HttpDate::from(SystemTime::UNIX_EPOCH + since);
         // A date has this length up to the year 9999, where httpdate ends.
-        let _ = write!(&mut field[DATE_AT], "{date}");
-        LAST.set((now, field));
+        let _ = write!(&mut self.field[DATE_AT], "{date}");
+        self.second = second;
     }
-    out.extend_from_slice(&field);
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The head of a response, as bytes.
 
+use std::io::Write;
+
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::date;
@@ -75,6 +77,17 @@ pub(crate) fn states_length(headers: &HeaderMap) -> bool {
     lengths.next().is_some_and(is_number) && lengths.next().is_none()
 }
 
+/// Appends the head of most responses: 200, a Content-Type and no other field of the handler, and a
+/// length; the connection stays open. The same bytes as those of [`append_start`] and
+/// [`append_end`], by a third of their instructions.
+pub(crate) fn append_usual(out: &mut Vec<u8>, content_type: &HeaderValue, length: usize) {
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
+    append_rest(out, content_type.as_bytes());
+    date::append_field_of_now(out);
+    append_length(out, length as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends the status and the fields of a handler.
 pub(crate) fn append_start(
     out: &mut Vec<u8>,
@@ -85,6 +98,12 @@ pub(crate) fn append_start(
     append_status(out, status);
     let mut seen = HandlersFields::default();
     for (name, value) in headers {
+        // It is in most responses.
+        if *name == header::CONTENT_TYPE {
+            out.extend_from_slice(b"content-type: ");
+            append_rest(out, value.as_bytes());
+            continue;
+        }
         let (name, value) = (name.as_str(), value.as_bytes());
         if !seen.is_left_out(name, value, framing) {
             append_field(out, name.as_bytes(), value);
@@ -104,30 +123,39 @@ pub(crate) fn append_end(
     seen: HandlersFields,
 ) {
     match framing {
-        ResponseFraming::Length(length) => {
-            out.extend_from_slice(b"content-length: ");
-            append_number(out, length);
-            out.extend_from_slice(b"\r\n");
-        }
+        ResponseFraming::Length(length) => append_length(out, length),
         ResponseFraming::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         ResponseFraming::None | ResponseFraming::Stated | ResponseFraming::UntilClose => {}
     }
+    if after != Afterwards::Stay || seen.has_upgrade {
+        append_connection(out, after, seen);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cold]
+fn append_connection(out: &mut Vec<u8>, after: Afterwards, seen: HandlersFields) {
     // An Upgrade, as in 426, must be an option of the connection, too (RFC 9110, section 7.8).
     out.extend_from_slice(match (after, seen.has_upgrade) {
-        (Afterwards::Stay, false) => b"\r\n",
-        (Afterwards::Stay, true) | (Afterwards::Upgrade, _) => b"connection: upgrade\r\n\r\n",
-        (Afterwards::StayOfHttp10, false) => b"connection: keep-alive\r\n\r\n",
-        (Afterwards::StayOfHttp10, true) => b"connection: keep-alive, upgrade\r\n\r\n",
-        (Afterwards::Close, false) => b"connection: close\r\n\r\n",
-        (Afterwards::Close, true) => b"connection: close, upgrade\r\n\r\n",
+        (Afterwards::Stay, false) => b"" as &[u8],
+        (Afterwards::Stay, true) | (Afterwards::Upgrade, _) => b"connection: upgrade\r\n",
+        (Afterwards::StayOfHttp10, false) => b"connection: keep-alive\r\n",
+        (Afterwards::StayOfHttp10, true) => b"connection: keep-alive, upgrade\r\n",
+        (Afterwards::Close, false) => b"connection: close\r\n",
+        (Afterwards::Close, true) => b"connection: close, upgrade\r\n",
     });
 }
 
+#[inline]
 fn append_status(out: &mut Vec<u8>, status: StatusCode) {
-    if status == StatusCode::OK {
-        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        return;
+    match status {
+        StatusCode::OK => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
+        _ => append_other_status(out, status),
     }
+}
+
+#[inline(never)]
+fn append_other_status(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
@@ -137,26 +165,48 @@ fn append_status(out: &mut Vec<u8>, status: StatusCode) {
 
 /// Appends a field and its line end.
 pub(crate) fn append_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
+    append_rest(out, value);
+}
+
+/// Appends what follows the colon of a field.
+fn append_rest(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a decimal number, without std's formatter.
-pub(crate) fn append_number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
+/// Appends the field Content-Length.
+#[inline]
+fn append_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(b"content-length: ");
+    match u32::try_from(length) {
+        Ok(length) if length < 100_000_000 => append_digits(out, length),
+        _ => append_large(out, length),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number of up to eight digits, without std's formatter.
+#[inline]
+fn append_digits(out: &mut Vec<u8>, mut number: u32) {
+    let (mut digits, mut count) = (0, 0);
     loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
+        digits = digits << 8 | u64::from(b'0') + u64::from(number % 10);
+        count += 1;
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    // To copy all eight bytes costs less than to call memcpy for some of them.
+    out.extend_from_slice(&digits.to_le_bytes());
+    out.truncate(out.len() - 8 + count);
+}
+
+#[cold]
+fn append_large(out: &mut Vec<u8>, number: u64) {
+    let _ = write!(out, "{number}");
 }
 
 #[cfg(test)]
@@ -193,6 +243,34 @@ mod tests {
         assert!(head(299, &[], ResponseFraming::None).starts_with("HTTP/1.1 299 \r\n"));
         let largest = head(200, &[], ResponseFraming::Length(u64::MAX));
         assert!(largest.contains("content-length: 18446744073709551615\r\n"));
+    }
+
+    #[test]
+    fn lengths_are_decimal_numbers() {
+        for length in [0, 7, 10, 99_999_999, 100_000_000, u64::from(u32::MAX) + 1, u64::MAX] {
+            let text = head(200, &[], ResponseFraming::Length(length));
+            assert!(text.ends_with(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_usual_head_is_as_any_other() {
+        let text = HeaderValue::from_static("text/plain");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, text.clone())]);
+        for length in [0, 9, 10, 12_345] {
+            let any = || {
+                let mut out = b"before".to_vec();
+                let framing = ResponseFraming::Length(length as u64);
+                let seen = append_start(&mut out, StatusCode::OK, &headers, framing);
+                append_end(&mut out, framing, Afterwards::Stay, seen);
+                out
+            };
+            let before = any();
+            let mut usual = b"before".to_vec();
+            append_usual(&mut usual, &text, length);
+            // The second may have changed in between.
+            assert!([before, any()].contains(&usual), "{}", usual.escape_ascii());
+        }
     }
 
     #[test]

@@ -14,11 +14,18 @@ thread_local! {
 }
 
 /// An empty buffer.
+#[inline]
 pub(crate) fn take() -> Vec<u8> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(4 << 10))
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(new)
+}
+
+#[cold]
+fn new() -> Vec<u8> {
+    Vec::with_capacity(4 << 10)
 }
 
 /// Lets others use the buffer.
+#[inline]
 pub(crate) fn put(mut buffer: Vec<u8>) {
     if buffer.capacity() <= KEPT && buffer.capacity() > 0 {
         buffer.clear();
