@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, io};
 
 use ramie::{cancel::Cancelled, structured::Failure};
+use ramie_pool::PoolError;
 
 /// The reason why a call of a connection failed.
 #[derive(Debug)]
@@ -74,6 +75,18 @@ impl From<io::Error> for PostgresError {
     }
 }
 
+/// So that `pool.with(|connection| connection.query(..))` needs no other error. A pool that has no
+/// connection in time, or is closed, is an I/O error.
+impl From<PoolError<PostgresError>> for PostgresError {
+    fn from(error: PoolError<PostgresError>) -> Self {
+        match error {
+            PoolError::Connect(error) => error,
+            PoolError::Cancelled(cancelled) => PostgresError::Cancelled(cancelled),
+            error => PostgresError::Io(error.into()),
+        }
+    }
+}
+
 impl From<PostgresError> for io::Error {
     fn from(error: PostgresError) -> Self {
         match error {
@@ -82,5 +95,21 @@ impl From<PostgresError> for io::Error {
             PostgresError::Broken => io::Error::new(io::ErrorKind::BrokenPipe, error),
             PostgresError::Postgres(_) => io::Error::other(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_pool_keeps_its_kind() {
+        let connect = PoolError::Connect(PostgresError::Broken);
+        assert!(matches!(PostgresError::from(connect), PostgresError::Broken));
+        let cancelled = PoolError::Cancelled(Cancelled::because("enough"));
+        assert!(PostgresError::from(cancelled).is_cancelled());
+        let kind = |error| io::Error::from(PostgresError::from(error)).kind();
+        assert_eq!(kind(PoolError::Timeout), io::ErrorKind::TimedOut);
+        assert_eq!(kind(PoolError::Closed), io::ErrorKind::NotConnected);
     }
 }

@@ -20,7 +20,8 @@ use super::{DrivenStream, PostgresConnection, PostgresError};
 /// # use ramie_adapters::postgres::PostgresManager;
 /// # use ramie_pool::Pool;
 /// let pool = Pool::builder().build(PostgresManager::new("host=localhost user=me".parse()?));
-/// # Ok::<(), tokio_postgres::Error>(())
+/// let rows = pool.with(|connection| connection.query("SELECT name FROM goods", &[]))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct PostgresManager<T = NoTls> {
