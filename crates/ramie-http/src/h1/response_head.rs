@@ -180,33 +180,33 @@ fn append_rest(out: &mut Vec<u8>, value: &[u8]) {
 #[inline]
 fn append_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"content-length: ");
-    match u32::try_from(length) {
-        Ok(length) if length < 100_000_000 => append_digits(out, length),
+    match length {
+        0..1_000_000 => append_line(out, length as u32),
         _ => append_large(out, length),
     }
-    out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a number of up to eight digits, without std's formatter.
+/// Appends a number of up to six digits and a line end, without std's formatter.
 #[inline]
-fn append_digits(out: &mut Vec<u8>, mut number: u32) {
-    let (mut digits, mut count) = (0, 0);
+fn append_line(out: &mut Vec<u8>, mut number: u32) {
+    let mut line = u64::from(u16::from_le_bytes(*b"\r\n"));
+    let mut length = 2;
     loop {
-        digits = digits << 8 | u64::from(b'0') + u64::from(number % 10);
-        count += 1;
+        line = (line << 8) | u64::from(b'0' + (number % 10) as u8);
+        length += 1;
         number /= 10;
         if number == 0 {
             break;
         }
     }
     // To copy all eight bytes costs less than to call memcpy for some of them.
-    out.extend_from_slice(&digits.to_le_bytes());
-    out.truncate(out.len() - 8 + count);
+    out.extend_from_slice(&line.to_le_bytes());
+    out.truncate(out.len() - 8 + length);
 }
 
 #[cold]
 fn append_large(out: &mut Vec<u8>, number: u64) {
-    let _ = write!(out, "{number}");
+    let _ = write!(out, "{number}\r\n");
 }
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn lengths_are_decimal_numbers() {
-        for length in [0, 7, 10, 99_999_999, 100_000_000, u64::from(u32::MAX) + 1, u64::MAX] {
+        for length in [0, 7, 10, 123_456, 999_999, 1_000_000, u64::from(u32::MAX) + 1, u64::MAX] {
             let text = head(200, &[], ResponseFraming::Length(length));
             assert!(text.ends_with(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{text}");
         }

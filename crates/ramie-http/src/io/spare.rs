@@ -16,11 +16,11 @@ thread_local! {
 /// An empty buffer.
 #[inline]
 pub(crate) fn take() -> Vec<u8> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(new)
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(another)
 }
 
 #[cold]
-fn new() -> Vec<u8> {
+fn another() -> Vec<u8> {
     Vec::with_capacity(4 << 10)
 }
 
