@@ -37,7 +37,7 @@ mod upgrade;
 mod with_body;
 
 use std::{
-    io, mem,
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -55,10 +55,9 @@ use self::{ended::Ended, no_head::NoHead, output::Output, respond::Asked};
 #[cfg(feature = "http2")]
 use crate::http2;
 use crate::{
-    body::{Body, BodyKind, Incoming},
+    body::{Body, Incoming},
     failed,
     h1::framing::Framing,
-    header_maps,
     io::{Input, Receiver, Stream},
     limits::Limits,
     parts_box::PartsBox,
@@ -104,11 +103,11 @@ fn serve_until_end(
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        return http2::serve(stream, service, presence, client, mem::take(input));
+        return http2::serve(stream, service, presence, client, std::mem::take(input));
     }
     match converse(stream, service, presence, client, input)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, service, presence, client, mem::take(input)),
+        Ended::Http2 => http2::serve(stream, service, presence, client, std::mem::take(input)),
         ended => close(stream, presence, input, ended),
     }
 }
@@ -130,7 +129,7 @@ fn converse(
         presence,
         client: client.clone(),
         receiver: Receiver::new(stream),
-        input: mem::take(input),
+        input: std::mem::take(input),
         is_in_head: false,
         has_skipped_line: false,
         output: Output::new(stream, presence),
@@ -140,7 +139,7 @@ fn converse(
     if let Ended::ClosedByServer | Ended::Upgraded(_) = ended {
         connection.output.flush()?;
     }
-    *input = mem::take(&mut connection.input);
+    *input = std::mem::take(&mut connection.input);
     Ok(ended)
 }
 
@@ -163,7 +162,7 @@ fn close(
             presence.enter(Phase::Other);
             let until_stop = presence.until_stop().clone();
             let upgraded =
-                Upgraded::new(Arc::<Stream>::clone(stream), mem::take(input), until_stop);
+                Upgraded::new(Arc::<Stream>::clone(stream), std::mem::take(input), until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
@@ -311,7 +310,7 @@ impl<P: Presence> Http1<'_, P> {
             return self.switch(response, wants_upgrade, lent, asked);
         }
         let stays = respond::respond(&mut self.output, response, asked)?;
-        let_go(returned);
+        respond::let_go(returned);
         self.go_on(lent, stays)
     }
 
@@ -320,44 +319,6 @@ impl<P: Presence> Http1<'_, P> {
             stays = self.take_body_back(lent, stays)?;
         }
         Ok(if stays { Step::NextRequest } else { Step::End(Ended::ClosedByServer) })
-    }
-
-    /// Changes to another protocol, which begins behind the body of the request, if the status of
-    /// the response says so. Other statuses that are not final are refused.
-    #[cold]
-    #[inline(never)]
-    fn switch(
-        &mut self,
-        response: &mut Response,
-        wants_upgrade: bool,
-        mut lent: Option<&Incoming>,
-        mut asked: Asked,
-    ) -> io::Result<Step> {
-        let upgrade = match response.status() {
-            StatusCode::SWITCHING_PROTOCOLS => response.extensions_mut().remove::<Upgrade>(),
-            _ => None,
-        };
-        match upgrade.filter(|_| wants_upgrade) {
-            Some(upgrade) => {
-                let is_behind_body = match lent {
-                    Some(lent) => self.take_body_back(lent, true)?,
-                    None => true,
-                };
-                if is_behind_body {
-                    respond::respond_any(&mut self.output, response, asked)?;
-                    return Ok(Step::End(Ended::Upgraded(upgrade)));
-                }
-                log::error!("a handler has upgraded a request whose body it has not read");
-                (lent, asked.stays) = (None, false);
-            }
-            None => {
-                let status = response.status();
-                log::error!("a handler answered {status}, which is no final status");
-            }
-        }
-        fail(response);
-        let stays = respond::respond_any(&mut self.output, response, asked)?;
-        self.go_on(lent, stays)
     }
 
     /// Calls the handler with the request, which is there. The request and the response are moved
@@ -390,25 +351,9 @@ fn replace(response: &mut Option<Response>, status: StatusCode) {
     *response = Some(failed::response(status, response.take()));
 }
 
-/// Drops a response that was sent. Usually only a map of headers is left of it, whose memory others
-/// use; the destructors of its parts would cost more than to forget them.
-#[inline(always)]
-fn let_go(response: &mut Option<Response>) {
-    if let Some(left) = response {
-        header_maps::recycle(left.headers_mut());
-        drop(mem::take(left.extensions_mut()));
-        match mem::take(left.body_mut()).0 {
-            BodyKind::Full(bytes) => drop(bytes),
-            other => drop(other),
-        }
-    }
-    // Without memory, because all that could have some was taken.
-    mem::forget(response.take());
-}
-
 #[cold]
 #[inline(never)]
 fn fail(response: &mut Response) {
-    let replaced = mem::take(response);
+    let replaced = std::mem::take(response);
     *response = failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(replaced));
 }

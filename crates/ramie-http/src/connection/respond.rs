@@ -85,6 +85,22 @@ pub(super) fn respond_any(
     send_large(output, mem::take(body), framing).map(|()| stays)
 }
 
+/// Drops a response that was sent. Usually only a map of headers is left of it, whose memory others
+/// use; the destructors of its parts would cost more than to forget them.
+#[inline(always)]
+pub(super) fn let_go(response: &mut Option<Response>) {
+    if let Some(left) = response {
+        header_maps::recycle(left.headers_mut());
+        drop(mem::take(left.extensions_mut()));
+        match mem::take(left.body_mut()).0 {
+            BodyKind::Full(bytes) => drop(bytes),
+            other => drop(other),
+        }
+    }
+    // Without memory, because all that could have some was taken.
+    mem::forget(response.take());
+}
+
 /// Sends what is not a few bytes.
 #[inline(never)]
 fn send_large(output: &mut Output<'_>, body: BodyKind, framing: ResponseFraming) -> io::Result<()> {

@@ -7,9 +7,15 @@ use std::{
     time::Duration,
 };
 
+use http::StatusCode;
 use ramie::cancel::CancelHandle;
 
-use crate::io::{Duplex, Input};
+use super::{Asked, Ended, Http1, Presence, Step, fail, respond};
+use crate::{
+    body::Incoming,
+    io::{Duplex, Input},
+    response::Response,
+};
 
 /// What a connection does once its response 101 is sent; an extension of that response.
 ///
@@ -32,6 +38,46 @@ impl Upgrade {
         if let Some(f) = f {
             f(stream);
         }
+    }
+}
+
+impl<P: Presence> Http1<'_, P> {
+    /// Changes to another protocol, which begins behind the body of the request, if the status of
+    /// the response says so. Other statuses that are not final are refused.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn switch(
+        &mut self,
+        response: &mut Response,
+        wants_upgrade: bool,
+        mut lent: Option<&Incoming>,
+        mut asked: Asked,
+    ) -> io::Result<Step> {
+        let upgrade = match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => response.extensions_mut().remove::<Upgrade>(),
+            _ => None,
+        };
+        match upgrade.filter(|_| wants_upgrade) {
+            Some(upgrade) => {
+                let is_behind_body = match lent {
+                    Some(lent) => self.take_body_back(lent, true)?,
+                    None => true,
+                };
+                if is_behind_body {
+                    respond::respond_any(&mut self.output, response, asked)?;
+                    return Ok(Step::End(Ended::Upgraded(upgrade)));
+                }
+                log::error!("a handler has upgraded a request whose body it has not read");
+                (lent, asked.stays) = (None, false);
+            }
+            None => {
+                let status = response.status();
+                log::error!("a handler answered {status}, which is no final status");
+            }
+        }
+        fail(response);
+        let stays = respond::respond_any(&mut self.output, response, asked)?;
+        self.go_on(lent, stays)
     }
 }
 

@@ -15,10 +15,10 @@
 //! *The race to fear*: a connection becomes idle while the server stops. The connection first
 //! stores its phase, then loads the flag; `stop` first sets the flag, then loads the phase. If all
 //! four accesses were SeqCst, at least one side would see the other's store, but each request would
-//! execute a locked instruction. The accesses of connections are Relaxed, so both sides may miss the
-//! other's store, and the connection then waits for a request. Its store was issued before the flag
-//! was set, and cores hold back stores for less than a microsecond. So the overseer dismisses the
-//! idle connections once more, when it has seen the flag for a whole tick.
+//! execute a locked instruction. They are Relaxed, so both sides may miss the other's store, and
+//! the connection then waits for a request. Its store was issued before the flag was set, and cores
+//! hold stores back for less than a microsecond. So the overseer dismisses the idle connections
+//! once more, when it has seen the flag for a whole tick.
 //!
 //! If a request arrives just before the read side is shut down, the kernel still returns it, so it
 //! is answered.
