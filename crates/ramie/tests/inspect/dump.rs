@@ -1,7 +1,7 @@
 //! The states of strands, their tree, strands on threads, and the forms of a dump.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -240,24 +240,27 @@ fn a_thread_outside_of_waits_is_named_and_not_waited_for() {
 #[test]
 fn a_worker_that_does_not_answer_is_named() {
     let runtime = common::with_workers(2);
-    let (started, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (busy_thread, stop) = (AtomicI32::new(0), AtomicBool::new(false));
     runtime.run(|| {
         fiber::scope(|s| {
             let other = 1 - fiber::worker().unwrap();
             let busy = || {
-                started.store(true, Ordering::Relaxed);
+                busy_thread.store(thread_id(), Ordering::Relaxed);
                 while !stop.load(Ordering::Relaxed) {
                     thread::yield_now();
                 }
             };
             let builder = Builder::new().on(fiber::Place::Worker(other));
             builder.spawn_scoped(s, busy).unwrap();
-            common::wait_until(|| started.load(Ordering::Relaxed));
+            common::wait_until(|| busy_thread.load(Ordering::Relaxed) != 0);
             let dump = DumpOptions::new().limit(Duration::from_millis(20)).dump();
             stop.store(true, Ordering::Relaxed);
-            let is_silent = |worker: &&inspect::WorkerDump| worker.status == WorkerStatus::Silent;
-            let silent = dump.workers.iter().find(is_silent).expect("the busy worker");
-            assert_eq!((silent.index, silent.fibers), (Some(other), 1));
+            // By its thread, because workers of other tests may be silent, too.
+            let id = busy_thread.load(Ordering::Relaxed);
+            let mut workers = dump.workers.iter();
+            let busy = workers.find(|worker| worker.thread_id == id).expect("the busy worker");
+            assert_eq!((busy.index, busy.fibers), (Some(other), 1));
+            assert_eq!(busy.status, WorkerStatus::Silent);
             assert!(dump.to_string().contains("did not answer"));
         });
     });
