@@ -29,12 +29,12 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Prepares a single process, which can be inspected and killed by its id. It keeps its files in
-    /// the folder. `http` and `server` are what those blocks of its configuration have besides the
-    /// port.
+    /// Prepares a single process, which can be inspected and killed by its id. It keeps its files
+    /// in the folder. `http` and `server` are what those blocks of its configuration have besides
+    /// the port.
     pub fn prepare(folder: &Path, http: &str, server: &str) -> io::Result<Nginx> {
         let program = program().ok_or_else(|| Error::other("nginx is not installed"))?;
-        // nginx takes a listener over only if it has a master process, so it binds this port itself.
+        // nginx takes a listener over only if it has a master process, so it binds the port itself.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let configuration = format!(
             "daemon off;

@@ -406,8 +406,8 @@ fn a_second_request_to_end_kills_at_once() {
     assert!(processes.iter().all(|process| !is_alive(process.2)));
 }
 
-/// As `timeout` sends it. The second signal counts as a repetition for 200 ms after the first, so only
-/// an attempt in which the supervisor has acted on both in that time shows anything.
+/// As `timeout` sends it. The second signal counts as a repetition for 200 ms after the first, so
+/// only an attempt in which the supervisor has acted on both in that time shows anything.
 #[test]
 fn the_same_signal_twice_is_one_request_to_end() {
     let start = Instant::now();

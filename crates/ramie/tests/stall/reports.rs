@@ -235,8 +235,8 @@ fn a_name_does_not_control_the_terminal() {
     assert_eq!(found.0.lock().unwrap()[0].fiber(), "fiber '\\u{1b}[2J\\n\\u{202e}'");
 }
 
-/// The closures have the same type, so only the place of the spawn differs. If it did not count, the
-/// second stall would be known without a report, and stay so until the limit of the test.
+/// The closures have the same type, so only the place of the spawn differs. If it did not count,
+/// the second stall would be known without a report, and stay so until the limit of the test.
 #[test]
 fn the_same_function_is_reported_again_if_it_was_spawned_elsewhere() {
     fn hog(found: &Found, stalls: usize) -> impl FnOnce() + Send + 'static {
