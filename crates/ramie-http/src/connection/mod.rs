@@ -210,6 +210,10 @@ enum Step {
 
 impl<P: Presence> Http1<'_, P> {
     fn converse(&mut self) -> io::Result<Ended> {
+        // The header of a proxy may have brought the begin of the first head.
+        if !self.input.is_empty() {
+            self.begin_head();
+        }
         loop {
             match self.next_head() {
                 Ok(Some(parts)) => match self.answer(parts)? {

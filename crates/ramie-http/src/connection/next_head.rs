@@ -129,7 +129,7 @@ impl<P: Presence> Http1<'_, P> {
         Ok(received)
     }
 
-    fn begin_head(&mut self) {
+    pub(super) fn begin_head(&mut self) {
         self.is_in_head = true;
         self.presence.enter(Phase::Head);
     }

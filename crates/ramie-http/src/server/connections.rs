@@ -370,3 +370,6 @@ impl Drop for OpenConnection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

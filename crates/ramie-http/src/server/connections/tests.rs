@@ -1,0 +1,57 @@
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use ramie::{fiber, os::unix::net::UnixStream};
+
+use super::Connections;
+use crate::{
+    connection::{self, Client, Service},
+    io::{Input, Stream},
+    limits::Limits,
+    router::Router,
+};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The first request may arrive with the header of a proxy, which another function receives.
+#[test]
+fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
+    ramie::run(|| {
+        let (stream, mut client) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let connections = Arc::new(Connections::new());
+        let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
+        let open = open.unwrap_or_else(|_| panic!("there is no place"));
+        let router = Router::new().fallback(|| "answer");
+        let service = Arc::new(Service { router, limits: Limits::default() });
+        fiber::scope(|fibers| {
+            fibers.spawn_local(move || {
+                // Closed at the end of this fiber.
+                let open = open;
+                let mut input = Input::default();
+                input.add_copied(GET);
+                let (stream, client) = (open.stream(), Client::unknown());
+                connection::serve(stream, &service, open.presence(), &client, &mut input).unwrap();
+            });
+            for is_first in [true, false] {
+                if !is_first {
+                    client.write_all(GET).unwrap();
+                }
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"answer") {
+                    let mut piece = [0; 512];
+                    let length = client.read(&mut piece).unwrap();
+                    answer.extend_from_slice(&piece[..length]);
+                }
+            }
+            connections.stop();
+            let closed = client.read(&mut [0; 1]);
+            // The connection ends also if the assertion fails.
+            drop(client);
+            assert_eq!(closed.unwrap(), 0);
+        });
+    });
+}
