@@ -2,8 +2,8 @@
 //!
 //! | state of a connection | left when | for |
 //! |---|---|---|
-//! | idle (no part of a request has arrived) | bytes arrive | busy |
-//! | busy (part of a request has arrived, or it is answered) | the response is written | idle, or closed |
+//! | idle (waits for a request, or parses the head of one) | the handler begins, or part of a head is missing | busy |
+//! | busy (waits for the rest of a head, or answers) | the response is written | idle, or closed |
 //! | closed | | |
 //!
 //! A stop sets the flag, cancels the accept calls, shuts the listeners down unless other processes
@@ -80,6 +80,8 @@ pub(super) struct Member {
     verdict: AtomicU8,
     /// Set until the first request begins.
     is_new: AtomicBool,
+    /// The server has shut the read side down.
+    is_reading_ended: AtomicBool,
     /// Cancels everything that the connection waits for.
     cancel: CancelHandle,
 }
@@ -148,6 +150,7 @@ impl Connections {
             phase: AtomicU64::new(PhaseWord::new(Phase::Other, 0).to_bits()),
             verdict: AtomicU8::new(Verdict::None as u8),
             is_new: AtomicBool::new(true),
+            is_reading_ended: AtomicBool::new(false),
             // Handlers enter this scope one after another.
             cancel: ramie::cancel::scope(|scope| scope.handle()),
         });
@@ -215,7 +218,7 @@ impl Connections {
         for member in self.members() {
             let may_leave = matches!(member.phase_word().phase(), Phase::Handshake | Phase::Idle);
             if may_leave && is_to_leave(&member) {
-                let _ = member.stream.shutdown(Shutdown::Read);
+                member.end_reading();
             }
         }
     }
@@ -322,6 +325,18 @@ impl Member {
         let none = Verdict::None as u8;
         let order = Ordering::Relaxed;
         let _ = self.verdict.compare_exchange(none, verdict as u8, Ordering::AcqRel, order);
+    }
+
+    /// Shuts the read side down, so that a wait for a request ends.
+    pub(super) fn end_reading(&self) {
+        self.is_reading_ended.store(true, Ordering::Relaxed);
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Whether the server has shut the read side down. If poll(2) reports that side as ended, a
+    /// call of this afterwards tells whether the server has ended it, or the client.
+    pub(super) fn is_reading_ended(&self) -> bool {
+        self.is_reading_ended.load(Ordering::Relaxed)
     }
 
     /// Cancels what the connection waits for.

@@ -138,10 +138,10 @@ fn tick(connections: &Connections, ticks: &Ticks, tolerates_half_close: bool) {
 
 fn end_overdue(member: &Member, phase: Phase) {
     match phase {
-        Phase::Handshake | Phase::Idle => _ = member.stream().shutdown(Shutdown::Read),
+        Phase::Handshake | Phase::Idle => member.end_reading(),
         Phase::Head => {
             member.judge(Verdict::Late);
-            let _ = member.stream().shutdown(Shutdown::Read);
+            member.end_reading();
         }
         Phase::Handler => member.cancel(Verdict::Late, TIME_IS_UP),
         Phase::Write => {
@@ -152,21 +152,26 @@ fn end_overdue(member: &Member, phase: Phase) {
     }
 }
 
-/// The connections whose clients have closed them, by one poll(2) that does not wait.
+/// The connections whose clients have closed them, by one poll(2) that does not wait. The kernel
+/// reports a read side that the server has shut down as one that the client has, so this is ignored
+/// where the server has: a request that arrived just before is still answered.
 fn gone_clients(members: &[Arc<Member>], tolerates_half_close: bool) -> Vec<&Arc<Member>> {
     let events = match tolerates_half_close {
         true => PollFlags::empty(),
         false => PollFlags::RDHUP,
     };
-    let gone = events | PollFlags::HUP | PollFlags::ERR;
     let descriptors = members.iter().map(|member| member.stream().as_fd());
     let mut polled: Vec<_> =
         descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, events)).collect();
     // If this fails, the next tick tries again.
     let _ = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     let pairs = members.iter().zip(&polled);
-    let is_gone = |polled: &PollFd<'_>| polled.revents().intersects(gone);
-    pairs.filter(|(_, polled)| is_gone(polled)).map(|(member, _)| member).collect()
+    let is_gone = |member: &Member, polled: &PollFd<'_>| {
+        let both_sides = PollFlags::HUP | PollFlags::ERR;
+        polled.revents().intersects(both_sides)
+            || polled.revents().intersects(events) && !member.is_reading_ended()
+    };
+    pairs.filter(|(member, polled)| is_gone(member, polled)).map(|(member, _)| member).collect()
 }
 
 #[cfg(test)]
@@ -195,6 +200,24 @@ mod tests {
                 assert_eq!(open.stream().read(&mut [0; 1]).unwrap(), 0);
                 end.cancel();
             });
+        });
+    }
+
+    /// A request that arrived just before the stop is still read, and its client still waits.
+    #[test]
+    fn a_client_is_not_gone_because_a_stop_has_ended_the_reading() {
+        let ticks = Ticks::of_limits(&Limits::default());
+        ramie::run(|| {
+            let (stream, _client) = UnixStream::pair().unwrap();
+            let connections = Arc::new(Connections::new());
+            let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
+            let open = open.unwrap_or_else(|_| panic!("there is no place"));
+            open.presence().enter(Phase::Head);
+            open.presence().enter(Phase::Idle);
+            connections.stop();
+            open.presence().enter(Phase::Handler);
+            tick(&connections, &ticks, false);
+            assert_eq!(open.presence().verdict(), Verdict::None);
         });
     }
 
