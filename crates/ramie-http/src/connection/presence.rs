@@ -8,7 +8,8 @@ use ramie::cancel::CancelHandle;
 pub(crate) enum Phase {
     /// It makes its TLS handshake, for `handshake_timeout`.
     Handshake,
-    /// It waits for the first byte of a request, for `idle_timeout`.
+    /// It waits for the first byte of a request, for `idle_timeout`, or parses a head that has
+    /// arrived as a whole.
     Idle,
     /// It waits for the rest of a head, for `head_timeout`.
     Head,
