@@ -1,3 +1,5 @@
+//! Connections and a stop, over pairs of sockets.
+
 use std::{
     io::{Read, Write},
     sync::Arc,
