@@ -31,7 +31,7 @@ use std::{
     net::{IpAddr, Ipv6Addr, Shutdown},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence},
     },
 };
 
@@ -291,6 +291,8 @@ impl Presence for Member {
     #[inline]
     fn enter_idle(&self) -> bool {
         self.enter(Phase::Idle);
+        // The compiler must not load the flag first, because the thread may pause in between.
+        compiler_fence(Ordering::SeqCst);
         !self.connections.is_stopping() || self.is_new.load(Ordering::Relaxed)
     }
 
