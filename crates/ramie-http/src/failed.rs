@@ -44,7 +44,7 @@ pub(crate) fn left() -> Option<HeaderValue> {
     })
 }
 
-/// The same, and forgets it.
+/// Takes the id that a panic of this strand has left.
 fn take_left() -> Option<HeaderValue> {
     IS_LEFT.set(false);
     let (strand, id) = LEFT.take()?;

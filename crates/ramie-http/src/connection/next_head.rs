@@ -122,7 +122,7 @@ impl<P: Presence> Http1<'_, P> {
         if !received && self.is_in_head && self.presence.verdict() == Verdict::Late {
             return Err(LATE_HEAD.into());
         }
-        // A later head begins at the next wait, because most heads arrive as a whole.
+        // The phase of a later head begins at the next wait, because most heads arrive as a whole.
         if received && self.served == 0 && !self.is_in_head {
             self.begin_head();
         }

@@ -14,14 +14,14 @@ use rustix::time::{ClockId, clock_gettime};
 const FIELD: &[u8; 37] = b"date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 const DATE_AT: Range<usize> = 6..35;
 
-/// A field, and its second.
+/// The field of one second.
 struct OfSecond {
     second: i64,
     field: [u8; FIELD.len()],
 }
 
 thread_local! {
-    /// That of the last second. Nothing suspends while it is borrowed.
+    /// The field of the last second. Nothing suspends while it is borrowed.
     static LAST: RefCell<OfSecond> =
         const { RefCell::new(OfSecond { second: i64::MIN, field: *FIELD }) };
 }

@@ -98,7 +98,7 @@ pub(crate) fn append_start(
     append_status(out, status);
     let mut seen = HandlersFields::default();
     for (name, value) in headers {
-        // It is in most responses.
+        // Most responses have this field, so it is written without the checks of others.
         if *name == header::CONTENT_TYPE {
             out.extend_from_slice(b"content-type: ");
             append_rest(out, value.as_bytes());
