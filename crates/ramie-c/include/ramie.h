@@ -115,7 +115,7 @@ void ramie_detach(ramie_fiber *fiber);
 /* Whether a fiber has ended, so that ramie_join returns at once: 1 or 0. */
 int ramie_is_finished(const ramie_fiber *fiber);
 
-/* Lets other fibers run. */
+/* Lets other fibers of this worker run once; one that was just spawned may begin later. */
 void ramie_yield(void);
 
 /* Waits for that many microseconds. */

@@ -108,7 +108,8 @@ impl<M: ManageConnection> Pool<M> {
     /// A cancel point, even if a connection is idle.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get) and of `f`.
+    /// Those of [`get`](Self::get) and of `f`. If the error of a client cannot be made of a
+    /// [`PoolError`], such as that of redis, let `f` return `Box<dyn Error + Send + Sync>`.
     ///
     /// # Panics
     /// As [`get`](Self::get).
