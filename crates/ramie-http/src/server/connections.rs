@@ -169,19 +169,19 @@ impl Connections {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Stops accepting and closes idle connections; those that become idle just now are left to
-    /// [`dismiss_missed`](Self::dismiss_missed). May be called on any thread.
+    /// Stops accepting and closes idle connections. It may miss those that become idle just now, so
+    /// the overseer calls [`dismiss_idle`](Self::dismiss_idle) later. May be called on any thread.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         for accepting in lock(&self.accepting).iter() {
             accepting.cancel();
         }
         self.until_stop.cancel_because("the server stops");
-        self.dismiss_missed();
+        self.dismiss_idle();
     }
 
     /// Closes idle connections, except new ones.
-    pub(super) fn dismiss_missed(&self) {
+    pub(super) fn dismiss_idle(&self) {
         self.dismiss(|member| !member.is_new.load(Ordering::Relaxed));
     }
 
@@ -389,4 +389,4 @@ impl Drop for OpenConnection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -107,7 +107,7 @@ pub(super) fn oversee(connections: &Connections, ticks: Ticks, tolerates_half_cl
         ramie::fiber::sleep(ticks.length);
         tick(connections, &ticks, tolerates_half_close);
         if was_stopping && !has_dismissed {
-            connections.dismiss_missed();
+            connections.dismiss_idle();
             has_dismissed = true;
         }
     }
@@ -176,20 +176,17 @@ fn gone_clients(members: &[Arc<Member>], tolerates_half_close: bool) -> Vec<&Arc
 
 #[cfg(test)]
 mod tests {
-    use ramie::{fiber, os::unix::net::UnixStream};
+    use ramie::fiber;
 
     use super::*;
-    use crate::{connection::Presence, io::Stream};
+    use crate::{connection::Presence, server::connections::tests::connection};
 
     #[test]
     fn a_connection_that_a_stop_has_missed_is_closed() {
         let limits = Limits { head_timeout: Duration::from_millis(80), ..Limits::default() };
         let end = ramie::cancel::scope(|overseeing| overseeing.handle());
         ramie::run(|| {
-            let (stream, _client) = UnixStream::pair().unwrap();
-            let connections = Arc::new(Connections::new());
-            let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
-            let open = open.unwrap_or_else(|_| panic!("there is no place"));
+            let (connections, open, _client) = connection();
             open.presence().enter(Phase::Head);
             connections.stop();
             open.presence().enter(Phase::Idle);
@@ -208,10 +205,7 @@ mod tests {
     fn a_client_is_not_gone_because_a_stop_has_ended_the_reading() {
         let ticks = Ticks::of_limits(&Limits::default());
         ramie::run(|| {
-            let (stream, _client) = UnixStream::pair().unwrap();
-            let connections = Arc::new(Connections::new());
-            let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
-            let open = open.unwrap_or_else(|_| panic!("there is no place"));
+            let (connections, open, _client) = connection();
             open.presence().enter(Phase::Head);
             open.presence().enter(Phase::Idle);
             connections.stop();

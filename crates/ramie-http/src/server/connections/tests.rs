@@ -8,9 +8,9 @@ use std::{
 
 use ramie::{fiber, os::unix::net::UnixStream};
 
-use super::Connections;
+use super::{Connections, OpenConnection};
 use crate::{
-    connection::{self, Client, Service},
+    connection::{Client, Service, serve},
     io::{Input, Stream},
     limits::Limits,
     router::Router,
@@ -18,15 +18,21 @@ use crate::{
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// A connection of one Unix socket, with the client's end of it.
+pub(in crate::server) fn connection() -> (Arc<Connections>, OpenConnection, UnixStream) {
+    let (stream, client) = UnixStream::pair().unwrap();
+    let connections = Arc::new(Connections::new());
+    let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
+    let open = open.unwrap_or_else(|_| panic!("there is no place"));
+    (connections, open, client)
+}
+
 /// The first request may arrive with the header of a proxy, which another function receives.
 #[test]
 fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
     ramie::run(|| {
-        let (stream, mut client) = UnixStream::pair().unwrap();
+        let (connections, open, mut client) = connection();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let connections = Arc::new(Connections::new());
-        let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
-        let open = open.unwrap_or_else(|_| panic!("there is no place"));
         let router = Router::new().fallback(|| "answer");
         let service = Arc::new(Service { router, limits: Limits::default() });
         fiber::scope(|fibers| {
@@ -36,7 +42,7 @@ fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
                 let mut input = Input::default();
                 input.add_copied(GET);
                 let (stream, client) = (open.stream(), Client::unknown());
-                connection::serve(stream, &service, open.presence(), &client, &mut input).unwrap();
+                serve(stream, &service, open.presence(), &client, &mut input).unwrap();
             });
             for is_first in [true, false] {
                 if !is_first {
