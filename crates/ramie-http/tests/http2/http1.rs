@@ -16,11 +16,15 @@ use super::{
 
 type ClientOverHttp1 = SendOverHttp1<ClientBody>;
 
+fn connect_over_http1(address: SocketAddr) -> (ClientOverHttp1, Driven) {
+    let stream = Io::new(TcpStream::connect(address).unwrap());
+    let (client, connection) = block_on(over_http1::handshake(stream)).unwrap();
+    (client, fiber::spawn_local(|| block_on(connection.with_upgrades())))
+}
+
 fn with_client_over_http1(router: Router, f: impl FnOnce(&mut ClientOverHttp1, &ServerHandle)) {
     with_server(router, bodies::limits(), |address, server| {
-        let stream = Io::new(TcpStream::connect(address).unwrap());
-        let (mut client, connection) = block_on(over_http1::handshake(stream)).unwrap();
-        let driven = fiber::spawn_local(|| block_on(connection.with_upgrades()));
+        let (mut client, driven) = connect_over_http1(address);
         f(&mut client, server);
         drop(client);
         driven.join().unwrap().unwrap();
@@ -78,9 +82,7 @@ fn one_connection_carries_all_kinds_of_messages() {
 fn a_body_that_fails_is_an_error_of_the_client() {
     for path in ["/short", "/panics"] {
         with_server(bodies::router(), Limits::default(), |address, _| {
-            let stream = Io::new(TcpStream::connect(address).unwrap());
-            let (mut client, connection) = block_on(over_http1::handshake(stream)).unwrap();
-            let driven = fiber::spawn_local(|| block_on(connection));
+            let (mut client, driven) = connect_over_http1(address);
             let response = exchange(&mut client, "GET", path, &[], full(""));
             assert!(block_on(response.into_body().collect()).is_err(), "{path}");
             // The connection has ended, too: with the same error, or as one that was closed.
