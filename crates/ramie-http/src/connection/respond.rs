@@ -92,6 +92,7 @@ pub(super) fn let_go(response: &mut Option<Response>) {
     if let Some(left) = response {
         header_maps::recycle(left.headers_mut());
         drop(mem::take(left.extensions_mut()));
+        // The usual kind apart, because the destructor of all kinds is a call.
         match mem::take(left.body_mut()).0 {
             BodyKind::Full(bytes) => drop(bytes),
             other => drop(other),
