@@ -2,6 +2,7 @@
 //! the count. They differ from rustix's only in taking pointers as an [`Op`](crate::Op) holds them.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 
@@ -134,6 +135,18 @@ pub fn thread_cpu_ns(thread: i32) -> Option<u64> {
     let raw = unsafe { sc::syscall2(nr::CLOCK_GETTIME, clock as usize, at) };
     checked(raw).ok()?;
     Some(time.sec as u64 * 1_000_000_000 + time.nsec as u64)
+}
+
+/// Returns how often this thread has given its CPU away to wait for something; 0 if the kernel
+/// does not tell.
+pub(crate) fn voluntary_switches() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let (who, at) = (libc::RUSAGE_THREAD as usize, usage.as_mut_ptr() as usize);
+    // SAFETY: the kernel writes one `struct rusage` there.
+    let raw = unsafe { sc::syscall2(nr::GETRUSAGE, who, at) };
+    // SAFETY: `rusage` consists of integers, for which zero is valid, too.
+    let usage = unsafe { usage.assume_init() };
+    checked(raw).map_or(0, |_| usage.ru_nvcsw as u64)
 }
 
 /// Narrows a raw result; counts fit, since Linux moves less than 2^31 bytes in a call.

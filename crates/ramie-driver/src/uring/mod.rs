@@ -1,7 +1,7 @@
 //! The io_uring backend: one ring per driver.
 //!
-//! Ops become SQEs at once and are submitted at the next turn, or when the submission queue is
-//! full. Completions are read until the overflow bit is clear, so the size of the completion queue
+//! Ops become SQEs at once and are submitted at the next turn, or before it when the submission
+//! queue is full or the worker sleeps now and then ([`early`]). Completions are read until the overflow bit is clear, so the size of the completion queue
 //! does not limit the ops in flight.
 //!
 //! # Parts
@@ -9,6 +9,7 @@
 //!   Uring   one method per call of the driver (this file), and what a ring has beside its ops
 //!     ├─ files, regions       tables of the kernel's: files, registered memory
 //!     └─ Ring (ring.rs)       a turn; pushing an entry; ops, cancels, multishot ops handed over
+//!          ├─ Early           when ops enter the kernel before the turn (early.rs)
 //!          ├─ Queue           entries, and entering the kernel (queue.rs)
 //!          └─ Reaper          what completions mean (reap.rs); cannot submit
 //!               └─ in_flight, cancels, multishots, buffers, wakes, installs, completed
@@ -24,6 +25,7 @@ mod bundle;
 mod cancel;
 mod counts;
 mod drain;
+mod early;
 mod files;
 mod handshake;
 mod in_flight;
@@ -68,6 +70,7 @@ use crate::wake::{WakeTarget, Waker, Way};
 use crate::{say, sys};
 use buffer_ring::Groups;
 use buffers::Buffers;
+use early::Early;
 use files::Files;
 use parting::Parting;
 use queue::Queue;
@@ -107,6 +110,7 @@ impl Uring {
             ring: Ring {
                 queue: Queue::new(ring, registered_ring, &caps),
                 reaper: Reaper::new(wakes, buffers),
+                early: Early::new(),
                 features,
             },
             files: Files::new(config.fixed_files && features.has(Feature::FixedFiles)),
@@ -181,6 +185,9 @@ impl Backend for Uring {
         self.ring.queue.counts.worker.ops.add_one();
         self.ring.reaper.in_flight.add(frame);
         self.ring.hand_over(frame);
+        if self.ring.early.note_op() {
+            self.ring.submit_early();
+        }
         Submitted::InFlight
     }
 

@@ -12,6 +12,7 @@ use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use rustix::io::Errno;
 
+use super::early::Early;
 use super::queue::Queue;
 use super::reap::Reaper;
 use super::sqe;
@@ -29,6 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(super) struct Ring {
     pub(super) queue: Queue,
     pub(super) reaper: Reaper,
+    pub(super) early: Early,
     /// The features of the kernel that this ring uses.
     pub(super) features: FeatureSet,
 }
@@ -151,6 +153,7 @@ impl Ring {
             self.reap();
             self.enter_until_reaped()?;
         }
+        self.early.end_turn();
         if self.reaper.wakes.take_woken() && self.reaper.multishots.are_used() {
             self.stop_as_requested();
         }
