@@ -2,18 +2,18 @@
 //!
 //! Ops that wait for the next turn enter the kernel together, which is the cheapest. But until then
 //! the peers of these ops have nothing to do, and afterwards the worker sleeps until they answer:
-//! client and server work by turns. With 64 fibers that asked a Redis on the other CPU over 16
-//! connections, both were idle for a third of the time; with early submission the fibers ask 290,000
+//! client and server work by turns. When 64 fibers shared 16 connections to a Redis on the other
+//! CPU, both were idle for a third of the time; with early submission the fibers make 290,000
 //! queries a second instead of 200,000.
 //!
-//! So after the first [`FIRST_BATCH`] ops behind a turn the ring submits, and again after batches
-//! that are [`GROWTH`] times as large each. Two ops are the least, because a fiber that runs alone
-//! must not pay for a second enter. The number of enters grows only with the logarithm of that of
-//! the ops.
+//! So the ring submits after the first [`FIRST_BATCH`] ops that follow a turn, and again after
+//! batches of which each is [`GROWTH`] times as large as the one before. The first batch has two
+//! ops, because a fiber that runs alone must not pay for a second enter. The number of enters grows
+//! only with the logarithm of the number of ops.
 //!
-//! A worker that never sleeps is the bottleneck itself and only pays for further enters. The kernel
-//! counts how often a thread gave its CPU away to wait for something, and the ring reads this
-//! count, once in [`TURNS_PER_LOOK`] turns, because it takes a system call.
+//! A worker that never sleeps is the bottleneck itself and would only pay for more enters. The
+//! kernel counts how often a thread has given its CPU away to wait for something. The ring reads
+//! this count once in [`TURNS_PER_LOOK`] turns, because that takes a system call.
 
 use super::ring::Ring;
 use crate::sys::raw;

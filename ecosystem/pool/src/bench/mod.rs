@@ -14,7 +14,7 @@ use crate::{exchange::Server, postgres::Postgres, redis_server, slow};
 /// Strands that ask at the same time, and the connections that they share.
 const STRANDS: usize = 64;
 const CONNECTIONS: usize = 16;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 15;
 const TIME: Duration = Duration::from_secs(1);
 
 /// A case: the server's socket, to queries per second.
