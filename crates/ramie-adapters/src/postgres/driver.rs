@@ -95,6 +95,7 @@ impl Driver {
                     && let Poll::Ready(output) = call.as_mut().poll(&mut call_woken.context())
                 {
                     if mover_woken.take() {
+                        connection.send_at_once();
                         // Sends that a statement was dropped.
                         connection.drive(&mut mover_woken.context());
                     }
@@ -139,6 +140,12 @@ impl Moved {
     fn set_own(&self, is_own: bool) {
         if let Some((_, link)) = &self.open {
             link.set_own(is_own);
+        }
+    }
+
+    fn send_at_once(&self) {
+        if let Some((_, link)) = &self.open {
+            link.send_at_once();
         }
     }
 

@@ -7,13 +7,19 @@
 //! | mode | calls | a poll that would wait | the waiting strand |
 //! |---|---|---|---|
 //! | helper | `run`, the fiber of `connect`, signing in | tries the system call, then registers its waker with `ramie_futures::Io` | a helper fiber, which wakes the future |
-//! | own | `query` and the other plain calls | returns `Pending` and notes its direction here; only writes try the system call | the strand of the call, in [`wait`](Drive::wait), between two polls |
+//! | own | `query` and the other plain calls | returns `Pending` and notes its direction here; only later writes try the system call | the strand of the call, in [`wait`](Drive::wait), between two polls |
 //!
 //! In own mode nothing but the socket and the two futures of a call wakes these futures, so the
 //! strand polls both until neither is woken, and then makes one receive that parks. The bytes, the
 //! end of the stream, or the error stay here until the next `poll_read` takes them. So the strand
 //! never parks inside a poll, where the code of the crates around the stream may have set
 //! thread-locals.
+//!
+//! A write does not begin with a system call of its own. Until the first `wait` of a call, small
+//! writes are collected, and `wait` sends them by an op before it receives, so that the ring submits
+//! the sends of many connections together. A write is collected only if a read of the same poll
+//! found nothing. So the strand will wait, and nothing that was collected is left over when the call
+//! ends; from the first `wait` on, and in the last poll of a call, writes try the system call.
 //!
 //! - If a write wants to continue, the strand waits until the socket can be read or written,
 //!   because the server may stop reading until its answer is taken.
@@ -44,6 +50,9 @@ use ramie_futures::Socket;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::ReadBuf;
 
+#[cfg(test)]
+mod tests;
+
 /// The same as the read buffer of tokio-postgres.
 const BUFFER_BYTES: usize = 8 * 1024;
 
@@ -51,6 +60,9 @@ const BUFFER_BYTES: usize = 8 * 1024;
 pub(super) trait Drive: Send + Sync {
     /// Chooses the mode for the polls that follow.
     fn set_own(&self, is_own: bool);
+
+    /// Lets the writes that follow try the system call, because no `wait` may follow.
+    fn send_at_once(&self);
 
     /// Parks until the socket has made progress that the last polls wanted. Returns `false` at once
     /// if they did not want to read.
@@ -69,6 +81,10 @@ struct State {
     is_own: bool,
     wants_read: bool,
     wants_write: bool,
+    /// Whether writes are collected in `unsent`.
+    collects: bool,
+    /// At most `BUFFER_BYTES`.
+    unsent: Vec<u8>,
     /// Whether a write has failed, and no poll has read since.
     is_read_due: bool,
     /// Whether the next `poll_read` tries a receive, because the last one filled its buffer or the
@@ -145,7 +161,13 @@ impl<S: Socket> Link<S> {
         if !state.is_own {
             return None;
         }
-        let sent = send_now(&*self.stream, bytes);
+        if state.collects && state.wants_read && bytes.len() <= BUFFER_BYTES - state.unsent.len() {
+            state.unsent.extend_from_slice(bytes);
+            return Some(Poll::Ready(Ok(bytes.len())));
+        }
+        // What was collected goes first.
+        let may_send = state.unsent.is_empty();
+        let sent = may_send.then(|| send_now(&*self.stream, bytes)).flatten();
         state.wants_write = sent.is_none();
         Some(match sent {
             Some(Err(_)) if !state.is_read_due && self.has_more_to_read(&mut state) => {
@@ -157,6 +179,30 @@ impl<S: Socket> Link<S> {
             Some(sent) => Poll::Ready(sent),
             None => Poll::Pending,
         })
+    }
+
+    /// Sends what was collected, by an op that does not wait for room. If that fails, the next
+    /// `poll_read` gets the bytes that the server has sent, and then the error.
+    fn send_collected<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, Cancelled> {
+        let mut unsent = std::mem::take(&mut state.unsent);
+        drop(state);
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let sent = unless_cancelled(ring::send(&*self.stream, &unsent, flags))?;
+        let mut state = self.lock();
+        match sent {
+            Ok(count) => drop(unsent.drain(..count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => {
+                unsent.clear();
+                self.has_more_to_read(&mut state);
+                state.end.get_or_insert(Err(error));
+            }
+        }
+        state.unsent = unsent;
+        Ok(state)
     }
 
     fn has_more_to_read(&self, state: &mut State) -> bool {
@@ -180,6 +226,12 @@ where
         state.is_own = is_own;
         state.wants_read = false;
         state.wants_write = false;
+        state.collects = is_own;
+        debug_assert!(state.unsent.is_empty(), "a call has ended before its request was sent");
+    }
+
+    fn send_at_once(&self) {
+        self.lock().collects = false;
     }
 
     fn wait(&self) -> Result<bool, Cancelled> {
@@ -187,7 +239,14 @@ where
         if !state.wants_read {
             return Ok(false);
         }
-        if state.wants_write {
+        state.collects = false;
+        if !state.unsent.is_empty() {
+            state = self.send_collected(state)?;
+            if state.end.is_some() {
+                return Ok(true);
+            }
+        }
+        if state.wants_write || !state.unsent.is_empty() {
             drop(state);
             let ready = ring::poll(&*self.stream, PollFlags::IN | PollFlags::OUT);
             let ready = unless_cancelled(ready)?;
