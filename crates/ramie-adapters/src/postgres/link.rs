@@ -7,7 +7,7 @@
 //! | mode | calls | a poll that would wait | the waiting strand |
 //! |---|---|---|---|
 //! | helper | `run`, the fiber of `connect`, signing in | tries the system call, then registers its waker with `ramie_futures::Io` | a helper fiber, which wakes the future |
-//! | own | `query` and the other plain calls | returns `Pending` and notes its direction here; only later writes try the system call | the strand of the call, in [`wait`](Drive::wait), between two polls |
+//! | own | `query` and the other plain calls | returns `Pending` and notes its direction here; a write is collected, or tries the system call | the strand of the call, in [`wait`](Drive::wait), between two polls |
 //!
 //! In own mode nothing but the socket and the two futures of a call wakes these futures, so the
 //! strand polls both until neither is woken, and then makes one receive that parks. The bytes, the
@@ -15,11 +15,13 @@
 //! never parks inside a poll, where the code of the crates around the stream may have set
 //! thread-locals.
 //!
-//! A write does not begin with a system call of its own. Until the first `wait` of a call, small
-//! writes are collected, and `wait` sends them by an op before it receives, so that the ring submits
-//! the sends of many connections together. A write is collected only if a read of the same poll
-//! found nothing. So the strand will wait, and nothing that was collected is left over when the call
-//! ends; from the first `wait` on, and in the last poll of a call, writes try the system call.
+//! *Collected writes.* Until the first `wait` of a call, small writes are collected if the last read
+//! found nothing, because then the strand will probably wait. `wait` sends the collected bytes by an
+//! op before it receives, so that the ring submits the sends of many connections together. All other
+//! writes of own mode try the system call: the large ones, those after the first `wait`, and those
+//! of the last poll of a call. They never overtake collected bytes. If the socket has no room for
+//! all collected bytes, the rest stays here, and the call may end or change its mode before they are
+//! sent: the next `wait` or the next poll in helper mode sends them first.
 //!
 //! - If a write wants to continue, the strand waits until the socket can be read or written,
 //!   because the server may stop reading until its answer is taken.
@@ -64,8 +66,8 @@ pub(super) trait Drive: Send + Sync {
     /// Lets the writes that follow try the system call, because no `wait` may follow.
     fn send_at_once(&self);
 
-    /// Parks until the socket has made progress that the last polls wanted. Returns `false` at once
-    /// if they did not want to read.
+    /// Sends the collected bytes, and parks until the socket has made progress that the last polls
+    /// wanted. Returns `false` at once if they did not want to read.
     ///
     /// A cancel point. All other errors are left to the next `poll_read`.
     fn wait(&self) -> Result<bool, Cancelled>;
@@ -83,8 +85,11 @@ struct State {
     wants_write: bool,
     /// Whether writes are collected in `unsent`.
     collects: bool,
-    /// At most `BUFFER_BYTES`.
+    /// The collected bytes, which go before all others.
     unsent: Vec<u8>,
+    /// Why they could not be sent, for the `poll_read` that finds no more bytes of the server, or
+    /// the first flush in helper mode.
+    failure: Option<io::Error>,
     /// Whether a write has failed, and no poll has read since.
     is_read_due: bool,
     /// Whether the next `poll_read` tries a receive, because the last one filled its buffer or the
@@ -137,15 +142,19 @@ impl<S: Socket> Link<S> {
         let mut state = self.lock();
         state.is_read_due = false;
         let mut outcome = state.take(into);
-        if outcome.is_none() && !state.is_own {
-            return None;
-        }
-        if outcome.is_none() && state.may_have_more {
+        let tries = (state.is_own && state.may_have_more) || state.failure.is_some();
+        if outcome.is_none() && tries {
             let unfilled = into.initialize_unfilled();
             let capacity = unfilled.len();
             let received = receive_now(&*self.stream, unfilled);
             state.may_have_more = matches!(received, Some(Ok(count)) if count == capacity);
             outcome = received.map(|received| received.map(|count| into.advance(count)));
+        }
+        if outcome.is_none() {
+            outcome = state.failure.take().map(Err);
+        }
+        if outcome.is_none() && !state.is_own {
+            return None;
         }
         state.wants_read = outcome.is_none();
         Some(outcome.map_or(Poll::Pending, Poll::Ready))
@@ -165,7 +174,6 @@ impl<S: Socket> Link<S> {
             state.unsent.extend_from_slice(bytes);
             return Some(Poll::Ready(Ok(bytes.len())));
         }
-        // What was collected goes first.
         let may_send = state.unsent.is_empty();
         let sent = may_send.then(|| send_now(&*self.stream, bytes)).flatten();
         state.wants_write = sent.is_none();
@@ -181,8 +189,7 @@ impl<S: Socket> Link<S> {
         })
     }
 
-    /// Sends what was collected, by an op that does not wait for room. If that fails, the next
-    /// `poll_read` gets the bytes that the server has sent, and then the error.
+    /// Sends the collected bytes by an op that does not wait for room.
     fn send_collected<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -197,12 +204,31 @@ impl<S: Socket> Link<S> {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => {
                 unsent.clear();
-                self.has_more_to_read(&mut state);
-                state.end.get_or_insert(Err(error));
+                state.failure = Some(error);
             }
         }
         state.unsent = unsent;
         Ok(state)
+    }
+
+    /// Takes the collected bytes, to send them in helper mode; empty in own mode.
+    ///
+    /// # Errors
+    /// Own mode could not send them, and the bytes that could be read are held back.
+    pub(super) fn take_unsent(&self) -> io::Result<Vec<u8>> {
+        let mut state = self.lock();
+        if state.is_own {
+            return Ok(Vec::new());
+        }
+        match state.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(std::mem::take(&mut state.unsent)),
+        }
+    }
+
+    /// Gives back the rest.
+    pub(super) fn put_unsent(&self, unsent: Vec<u8>) {
+        self.lock().unsent = unsent;
     }
 
     fn has_more_to_read(&self, state: &mut State) -> bool {
@@ -227,7 +253,6 @@ where
         state.wants_read = false;
         state.wants_write = false;
         state.collects = is_own;
-        debug_assert!(state.unsent.is_empty(), "a call has ended before its request was sent");
     }
 
     fn send_at_once(&self) {
@@ -242,7 +267,7 @@ where
         state.collects = false;
         if !state.unsent.is_empty() {
             state = self.send_collected(state)?;
-            if state.end.is_some() {
+            if state.failure.is_some() {
                 return Ok(true);
             }
         }

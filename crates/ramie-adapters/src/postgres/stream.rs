@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use ramie_futures::{Io, Socket};
@@ -31,6 +31,24 @@ where
     }
 }
 
+impl<S: Socket> DrivenStream<S> {
+    /// Sends in helper mode the bytes that own mode has collected and not sent. tokio-postgres
+    /// flushes in each poll that waits for a request, also if it has nothing to write.
+    fn poll_unsent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut unsent = self.link.take_unsent()?;
+        while !unsent.is_empty() {
+            match Pin::new(&mut self.io).poll_write(context, &unsent) {
+                Poll::Ready(sent) => drop(unsent.drain(..sent?)),
+                Poll::Pending => {
+                    self.link.put_unsent(unsent);
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl<S: Socket> AsyncRead for DrivenStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -52,12 +70,15 @@ impl<S: Socket> AsyncWrite for DrivenStream<S> {
     ) -> Poll<io::Result<usize>> {
         match self.link.poll_write(context, bytes) {
             Some(polled) => polled,
-            None => Pin::new(&mut self.io).poll_write(context, bytes),
+            None => {
+                ready!(self.poll_unsent(context))?;
+                Pin::new(&mut self.io).poll_write(context, bytes)
+            }
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_unsent(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -2,6 +2,7 @@
 //! with a real one.
 
 mod calls;
+mod collected;
 mod large;
 mod records;
 mod server;

@@ -1,12 +1,15 @@
 //! A link and its peer, without the crates around a stream.
 
-use std::{io::Write, task::Waker};
+use std::{io::Write, pin::Pin, task::Waker};
 
 use ramie::{cancel::with_timeout, fiber, os::unix::net::UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::*;
+use super::{super::DrivenStream, *};
 
-const CONTEXT: Context<'static> = Context::from_waker(Waker::noop());
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
 
 /// Makes a link in own mode, and its peer.
 fn link() -> (Link<UnixStream>, UnixStream) {
@@ -17,7 +20,7 @@ fn link() -> (Link<UnixStream>, UnixStream) {
 }
 
 fn write(link: &Link<UnixStream>, bytes: &[u8]) -> Option<usize> {
-    match link.poll_write(&CONTEXT, bytes).expect("own mode") {
+    match link.poll_write(&context(), bytes).expect("own mode") {
         Poll::Ready(count) => Some(count.unwrap()),
         Poll::Pending => None,
     }
@@ -27,6 +30,13 @@ fn read(link: &Link<UnixStream>) -> Poll<io::Result<Vec<u8>>> {
     let mut room = [0; 64];
     let mut buffer = ReadBuf::new(&mut room);
     link.poll_read(&mut buffer).expect("own mode").map_ok(|()| buffer.filled().to_vec())
+}
+
+/// Sends until the peer has to read first.
+fn fill(stream: &UnixStream) {
+    while let Some(sent) = send_now(stream, &[b'.'; 4096]) {
+        sent.unwrap();
+    }
 }
 
 /// Returns all that has arrived.
@@ -78,13 +88,10 @@ fn writes_that_no_wait_may_follow_are_sent_at_once() {
 }
 
 #[test]
-fn what_was_collected_goes_first_though_there_is_no_room() {
+fn collected_bytes_go_first_although_there_is_no_room() {
     ramie::run(|| {
         let (link, peer) = link();
-        let filler = [b'.'; 4096];
-        while let Some(sent) = send_now(&*link.stream, &filler) {
-            sent.unwrap();
-        }
+        fill(&link.stream);
         assert!(read(&link).is_pending());
         let collected = [b'c'; BUFFER_BYTES];
         write(&link, &collected).unwrap();
@@ -111,21 +118,68 @@ fn what_was_collected_goes_first_though_there_is_no_room() {
     });
 }
 
+/// A stream of rows that has no room keeps the connection from reading meanwhile.
+#[test]
+fn bytes_that_own_mode_has_not_sent_go_first_in_helper_mode() {
+    ramie::run(|| {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        fill(&ours);
+        let (mut stream, link) = DrivenStream::new(ours);
+        let mut stream = Pin::new(&mut stream);
+        link.set_own(true);
+        let mut room = [0; 64];
+        let mut row = ReadBuf::new(&mut room);
+        assert!(stream.as_mut().poll_read(&mut context(), &mut row).is_pending());
+        assert!(stream.as_mut().poll_write(&mut context(), b"request").is_ready());
+        peer.write_all(b"row").unwrap();
+        assert!(link.wait().unwrap());
+        assert!(stream.as_mut().poll_read(&mut context(), &mut row).is_ready());
+        assert!(!link.wait().unwrap(), "nothing reads");
+        link.set_own(false);
+        assert!(stream.as_mut().poll_flush(&mut context()).is_pending());
+        assert!(stream.as_mut().poll_write(&mut context(), b" next").is_pending());
+        assert!(!arrived(&peer).is_empty());
+        assert!(stream.as_mut().poll_flush(&mut context()).is_ready());
+        assert_eq!(arrived(&peer), b"request");
+        assert!(stream.as_mut().poll_write(&mut context(), b" next").is_ready());
+        assert_eq!(arrived(&peer), b" next");
+    });
+}
+
+/// Reads until something else than bytes comes.
+fn read_all(link: &Link<UnixStream>) -> (Vec<u8>, Poll<io::Result<()>>) {
+    let mut all = Vec::new();
+    loop {
+        match read(link) {
+            Poll::Ready(Ok(bytes)) if !bytes.is_empty() => all.extend(bytes),
+            end => return (all, end.map_ok(drop)),
+        }
+    }
+}
+
 #[test]
 fn a_send_that_fails_leaves_the_reason_of_the_server_to_the_next_reads() {
     ramie::run(|| {
-        for reason in ["a reason", ""] {
-            let (link, mut peer) = link();
-            assert!(read(&link).is_pending());
-            write(&link, b"request").unwrap();
-            peer.write_all(reason.as_bytes()).unwrap();
-            link.stream.shutdown(std::net::Shutdown::Write).unwrap();
-            assert!(link.wait().unwrap());
-            if !reason.is_empty() {
-                assert_eq!(read(&link).map(Result::unwrap), Poll::Ready(reason.into()));
+        for (length, is_closed) in [(0, false), (0, true), (10, false), (20_000, true)] {
+            for is_own in [true, false] {
+                let reason = vec![b'r'; length];
+                let (link, mut peer) = link();
+                assert!(read(&link).is_pending());
+                write(&link, b"request").unwrap();
+                peer.write_all(&reason).unwrap();
+                link.stream.shutdown(std::net::Shutdown::Write).unwrap();
+                if is_closed {
+                    drop(peer);
+                }
+                assert!(link.wait().unwrap());
+                link.set_own(is_own);
+                let (all, end) = read_all(&link);
+                assert!(all == reason);
+                let Poll::Ready(end) = end else { panic!("the send has not failed") };
+                // The end of the stream is reported as such, because it says more.
+                let expected = (!is_closed).then_some(ErrorKind::BrokenPipe);
+                assert_eq!(end.err().map(|error| error.kind()), expected);
             }
-            let Poll::Ready(Err(error)) = read(&link) else { panic!("the send has not failed") };
-            assert_eq!(error.kind(), ErrorKind::BrokenPipe);
         }
     });
 }
