@@ -246,7 +246,8 @@ impl Driver {
 
     /// Returns whether a [`turn`](Self::turn) is worth its cost while there is other work: there
     /// are completions, or ops to submit. Takes about 1 ns. With a ring, ops gather as long as more
-    /// ops join them, for up to 20 us, so that they enter the kernel together; a worker with
+    /// ops join them, for up to 20 us, so that they enter the kernel together (or in the batches of
+    /// a worker that often sleeps, which [`submit`](Self::submit) hands over itself); a worker with
     /// nothing else to do makes a turn without this call. With the poll backend it is always true
     /// while ops wait, because only the kernel knows whether they are ready, and asking it takes
     /// about 1.3 us.

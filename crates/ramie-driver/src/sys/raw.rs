@@ -138,7 +138,7 @@ pub fn thread_cpu_ns(thread: i32) -> Option<u64> {
 }
 
 /// Returns how often this thread has given its CPU away to wait for something; 0 if the kernel
-/// does not tell.
+/// refuses the call.
 pub(crate) fn voluntary_switches() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let (who, at) = (libc::RUSAGE_THREAD as usize, usage.as_mut_ptr() as usize);

@@ -1,7 +1,7 @@
 //! The io_uring backend: one ring per driver.
 //!
 //! Ops become SQEs at once and are submitted at the next turn, or before it when the submission
-//! queue is full or the worker sleeps now and then ([`early`]). Completions are read until the
+//! queue is full or the worker often sleeps ([`early`]). Completions are read until the
 //! overflow bit is clear, so the size of the completion queue does not limit the ops in flight.
 //!
 //! # Parts
