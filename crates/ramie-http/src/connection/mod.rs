@@ -216,21 +216,26 @@ impl<P: Presence> Http1<'_, P> {
         }
         loop {
             match self.next_head() {
-                Ok(Some(parts)) => match self.answer(parts)? {
+                Ok(parts) => match self.answer(parts)? {
                     Step::NextRequest => {}
                     Step::End(ended) => return Ok(ended),
                 },
-                Ok(None) => return Ok(Ended::Closed),
-                Err(NoHead::Io(error)) => return Err(error),
-                #[cfg(feature = "http2")]
-                Err(NoHead::Http2) => return Ok(Ended::Http2),
-                Err(NoHead::Refused(refusal)) => return self.refuse(refusal),
+                Err(no_head) => return self.end(*no_head),
             }
         }
     }
 
-    #[cold]
     #[inline(never)]
+    fn end(&mut self, no_head: NoHead) -> io::Result<Ended> {
+        match no_head {
+            NoHead::Closed => Ok(Ended::Closed),
+            NoHead::Io(error) => Err(error),
+            #[cfg(feature = "http2")]
+            NoHead::Http2 => Ok(Ended::Http2),
+            NoHead::Refused(refusal) => self.refuse(refusal),
+        }
+    }
+
     fn refuse(&mut self, refusal: Refusal) -> io::Result<Ended> {
         let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
         respond::respond_any(&mut self.output, &mut refusal.into_response(), asked)?;

@@ -20,35 +20,35 @@ const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
 
 impl<P: Presence> Http1<'_, P> {
-    /// Waits for the next head. None: the client has closed the connection, or is to be left. Not
-    /// inlined, because the frames of handlers lie below the variables of the caller.
+    /// Waits for the next head. Not inlined, because the frames of handlers lie below the variables
+    /// of the caller.
     #[inline(never)]
-    pub(super) fn next_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
+    pub(super) fn next_head(&mut self) -> Result<PartsBox, Box<NoHead>> {
         loop {
-            if !self.input.is_empty() {
-                let found = self.parse_head();
-                if !matches!(found, Ok(None)) {
-                    return found;
-                }
+            if !self.input.is_empty()
+                && let Some(found) = self.parse_head()
+            {
+                return found;
             }
             self.output.flush()?;
             if !self.wait_for_input()? {
-                return Ok(None);
+                return Err(Box::new(NoHead::Closed));
             }
         }
     }
 
-    /// Not inlined, because the frame that waits for requests would have room for its variables.
+    /// None: the head has not arrived as a whole. Not inlined, because the frame that waits for
+    /// requests would have room for its variables.
     #[inline(never)]
-    fn parse_head(&mut self) -> Result<Option<PartsBox>, NoHead> {
+    fn parse_head(&mut self) -> Option<Result<PartsBox, Box<NoHead>>> {
         let mut unused = self.input.unused();
         #[cfg(feature = "http2")]
         if self.served == 0 && unused.starts_with(http2::PREFACE) {
-            return Err(NoHead::Http2);
+            return Some(Err(Box::new(NoHead::Http2)));
         }
         if unused.starts_with(b"\r") && !self.has_skipped_line {
             if !self.skip_line() {
-                return Ok(None);
+                return None;
             }
             unused = self.input.unused();
         }
@@ -58,16 +58,21 @@ impl<P: Presence> Http1<'_, P> {
             0 => head::parse_at_once(unused, limits, parts.head_mut()),
             _ => None,
         };
-        let found = at_once.map_or_else(|| self.find_and_parse(&mut parts), |at| Ok(Some(at)))?;
-        let Some(length) = found else { return Ok(None) };
+        let length = match at_once {
+            Some(length) => length,
+            None => match self.find_and_parse(&mut parts)? {
+                Ok(length) => length,
+                Err(refusal) => return Some(Err(refusal.into())),
+            },
+        };
         if parts.head().is_https() && !self.stream.carries_https() {
-            return Err(NOT_ENCRYPTED.into());
+            return Some(Err(NOT_ENCRYPTED.into()));
         }
         self.input.consume(length);
         self.is_in_head = false;
         self.has_skipped_line = false;
         self.client.describe(&mut parts);
-        Ok(Some(parts))
+        Some(Ok(parts))
     }
 
     /// Skips an empty line before a request; one is allowed (RFC 9112, section 2.2). Returns
@@ -92,26 +97,28 @@ impl<P: Presence> Http1<'_, P> {
     /// As [`parse_head`](Self::parse_head), for a head that is wrong or has not arrived as a whole.
     #[cold]
     #[inline(never)]
-    fn find_and_parse(&mut self, parts: &mut PartsBox) -> Result<Option<usize>, Refusal> {
+    fn find_and_parse(&mut self, parts: &mut PartsBox) -> Option<Result<usize, Refusal>> {
         let limits = &self.service.limits;
         let unused = self.input.unused();
         match head::find_end(unused, self.input.searched) {
             End::At(length) => {
-                head::parse(&unused[..length], limits, parts.head_mut())?;
-                Ok(Some(length))
+                let parsed = head::parse(&unused[..length], limits, parts.head_mut());
+                Some(parsed.map(|()| length))
             }
             End::Later(next) => {
-                head::check_begun(unused, limits)?;
+                if let Err(refusal) = head::check_begun(unused, limits) {
+                    return Some(Err(refusal));
+                }
                 self.input.searched = next;
                 // The runtime's buffer is for others while this waits.
                 self.input.copy();
-                Ok(None)
+                None
             }
         }
     }
 
     /// Receives more. Returns false if the connection is at its end.
-    fn wait_for_input(&mut self) -> Result<bool, NoHead> {
+    fn wait_for_input(&mut self) -> Result<bool, Box<NoHead>> {
         match self.input.is_empty() {
             true if !self.presence.enter_idle() => return Ok(false),
             // More bytes of a head do not extend its time.

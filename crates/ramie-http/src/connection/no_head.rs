@@ -6,6 +6,8 @@ use crate::refusal::Refusal;
 
 /// Why there is no head.
 pub(super) enum NoHead {
+    /// The client has closed the connection, or is to be left.
+    Closed,
     Refused(Refusal),
     Io(io::Error),
     /// The client speaks HTTP/2 without having asked (prior knowledge).
@@ -13,14 +15,17 @@ pub(super) enum NoHead {
     Http2,
 }
 
-impl From<Refusal> for NoHead {
+// In boxes, so that a head, which is one, too, is returned in registers.
+impl From<Refusal> for Box<NoHead> {
+    #[cold]
     fn from(refusal: Refusal) -> Self {
-        NoHead::Refused(refusal)
+        Box::new(NoHead::Refused(refusal))
     }
 }
 
-impl From<io::Error> for NoHead {
+impl From<io::Error> for Box<NoHead> {
+    #[cold]
     fn from(error: io::Error) -> Self {
-        NoHead::Io(error)
+        Box::new(NoHead::Io(error))
     }
 }
