@@ -219,39 +219,42 @@ impl Router {
     }
 
     /// Inlined, because the frames of handlers lie below this.
-    #[inline(always)]
+    #[inline]
     fn dispatch(&self, mut request: Request) -> Response {
         match self.find(&mut request) {
-            Routed::Path(methods) => match methods.handler(request.method()) {
-                Some(handler) => handler(request, &()),
-                None => self.refuse(request.method(), methods),
-            },
-            Routed::Nothing => (self.fallback)(request, &()),
-            Routed::NotUtf8 => not_utf8(),
+            Ok(handler) => handler(request, &()),
+            Err(why) => self.refuse(request.method(), why),
         }
     }
 
-    /// 405, or 501 for a method of which neither HTTP nor any route knows.
     #[cold]
     #[inline(never)]
-    fn refuse(&self, method: &Method, methods: &MethodRouter) -> Response {
-        let is_of_route = || self.paths.iter().any(|(_, other)| other.own(method).is_some());
-        match is_of_http(method) || is_of_route() {
-            true => method_not_allowed(methods.allowed()),
-            false => StatusCode::NOT_IMPLEMENTED.into_response(),
+    fn refuse(&self, method: &Method, why: NoHandler<'_>) -> Response {
+        match why {
+            NoHandler::OfMethod(methods) => {
+                let is_of = |(_, other): &(_, MethodRouter)| other.own(method).is_some();
+                match is_of_http(method) || self.paths.iter().any(is_of) {
+                    true => method_not_allowed(methods.allowed()),
+                    false => StatusCode::NOT_IMPLEMENTED.into_response(),
+                }
+            }
+            NoHandler::NotUtf8 => {
+                (StatusCode::BAD_REQUEST, "the path is not UTF-8\n").into_response()
+            }
         }
     }
 
-    /// Not inlined, because the handler runs on the stack above this: an idle connection keeps as
-    /// much of its stack as its handlers have used.
+    /// The handler of a request, which may be the fallback. Not inlined, because the handler runs
+    /// on the stack above this: an idle connection keeps as much of its stack as its handlers have
+    /// used.
     #[inline(never)]
-    fn find(&self, request: &mut Request) -> Routed<'_> {
+    fn find(&self, request: &mut Request) -> Result<&BoxedHandler<()>, NoHandler<'_>> {
         let (path, params) = request.path_and_params();
         let at = match self.literals.find(path) {
             Some(at) => at,
-            None => match self.find_with_params(path, params) {
-                Ok(at) => at,
-                Err(routed) => return routed,
+            None => match self.find_with_params(path, params)? {
+                Some(at) => at,
+                None => return Ok(&self.fallback),
             },
         };
         let (route, methods) = &self.paths[at];
@@ -260,7 +263,7 @@ impl Router {
         if let Some(RouteWatch(watch)) = request.extensions_mut().remove() {
             watch(route);
         }
-        Routed::Path(methods)
+        methods.handler(request.method()).ok_or(NoHandler::OfMethod(methods))
     }
 
     /// Not inlined, because the table has a large frame.
@@ -269,30 +272,24 @@ impl Router {
         &self,
         path: &str,
         params: &mut RouteParams,
-    ) -> Result<usize, Routed<'static>> {
-        let found = self.table.at(path).map_err(|_| Routed::Nothing)?;
+    ) -> Result<Option<usize>, NoHandler<'static>> {
+        let Ok(found) = self.table.at(path) else { return Ok(None) };
         if !found.params.is_empty() {
             // A handler of another router may have handed the request on.
             params.forget();
             if !found.params.iter().all(|(name, value)| params.push(name, value)) {
-                return Err(Routed::NotUtf8);
+                return Err(NoHandler::NotUtf8);
             }
         }
-        Ok(*found.value)
+        Ok(Some(*found.value))
     }
 }
 
-/// What the path of a request leads to.
-enum Routed<'a> {
-    Path(&'a MethodRouter),
-    Nothing,
+/// Why the path of a request leads to no handler.
+enum NoHandler<'a> {
+    /// The route lacks the method.
+    OfMethod(&'a MethodRouter),
     NotUtf8,
-}
-
-#[cold]
-#[inline(never)]
-fn not_utf8() -> Response {
-    (StatusCode::BAD_REQUEST, "the path is not UTF-8\n").into_response()
 }
 
 impl<S> fmt::Debug for Router<S> {
