@@ -25,7 +25,8 @@ pub(crate) fn fill(map: &mut HeaderMap, content_type: HeaderValue) {
     debug_assert!(map.capacity() == 0);
     let is_typed = take_from(&TYPED, map);
     match map.values_mut().next() {
-        Some(value) if is_typed => *value = content_type,
+        // The empty value has no memory, either.
+        Some(value) if is_typed => mem::forget(mem::replace(value, content_type)),
         _ => insert(map, content_type),
     }
 }
@@ -76,11 +77,9 @@ pub(crate) fn recycle(map: &mut HeaderMap) {
             &EMPTY
         }
     };
-    spare.with_borrow_mut(|spare| {
-        let map = mem::take(map);
-        if spare.len() < SPARES {
-            spare.push(map);
-        }
+    spare.with_borrow_mut(|spare| match spare.len() < SPARES {
+        true => spare.push(mem::take(map)),
+        false => drop(mem::take(map)),
     });
 }
 

@@ -1,6 +1,6 @@
 //! Responses, and what can become one.
 
-use std::{borrow::Cow, convert::Infallible};
+use std::{borrow::Cow, convert::Infallible, mem};
 
 use bytes::Bytes;
 use http::{
@@ -47,8 +47,12 @@ pub trait IntoResponse {
 
 /// A response of this type.
 pub(crate) fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
+    // Before the response, so that no panic could drop that, and it is built where it is returned.
+    let mut headers = HeaderMap::new();
+    header_maps::fill(&mut headers, content_type);
     let mut response = Response::new(body.into());
-    header_maps::fill(response.headers_mut(), content_type);
+    // An empty map has no memory, and its destructor would cost more than all else here.
+    mem::forget(mem::replace(response.headers_mut(), headers));
     response
 }
 

@@ -37,7 +37,7 @@ mod upgrade;
 mod with_body;
 
 use std::{
-    io,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -103,11 +103,11 @@ fn serve_until_end(
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        return http2::serve(stream, service, presence, client, std::mem::take(input));
+        return http2::serve(stream, service, presence, client, mem::take(input));
     }
     match converse(stream, service, presence, client, input)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, service, presence, client, std::mem::take(input)),
+        Ended::Http2 => http2::serve(stream, service, presence, client, mem::take(input)),
         ended => close(stream, presence, input, ended),
     }
 }
@@ -129,7 +129,7 @@ fn converse(
         presence,
         client: client.clone(),
         receiver: Receiver::new(stream),
-        input: std::mem::take(input),
+        input: mem::take(input),
         is_in_head: false,
         has_skipped_line: false,
         output: Output::new(stream, presence),
@@ -139,7 +139,7 @@ fn converse(
     if let Ended::ClosedByServer | Ended::Upgraded(_) = ended {
         connection.output.flush()?;
     }
-    *input = std::mem::take(&mut connection.input);
+    *input = mem::take(&mut connection.input);
     Ok(ended)
 }
 
@@ -162,7 +162,7 @@ fn close(
             presence.enter(Phase::Other);
             let until_stop = presence.until_stop().clone();
             let upgraded =
-                Upgraded::new(Arc::<Stream>::clone(stream), std::mem::take(input), until_stop);
+                Upgraded::new(Arc::<Stream>::clone(stream), mem::take(input), until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
@@ -340,7 +340,10 @@ impl<P: Presence> Http1<'_, P> {
     ) -> Called {
         let mut call = || {
             if let Some(request) = request.take() {
-                *response = Some(self.service.router.call(request));
+                let earlier = response.replace(self.service.router.call(request));
+                // There was none, and even then a destructor would be called.
+                debug_assert!(earlier.is_none());
+                mem::forget(earlier);
             }
         };
         let called = catch_unwind(AssertUnwindSafe(|| self.presence.scope().run(&mut call)));
@@ -363,6 +366,6 @@ fn replace(response: &mut Option<Response>, status: StatusCode) {
 #[cold]
 #[inline(never)]
 fn fail(response: &mut Response) {
-    let replaced = std::mem::take(response);
+    let replaced = mem::take(response);
     *response = failed::response(StatusCode::INTERNAL_SERVER_ERROR, Some(replaced));
 }
