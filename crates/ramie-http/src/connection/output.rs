@@ -29,9 +29,7 @@ impl<'a> Output<'a> {
     /// The bytes that are not sent yet, to be added to.
     #[inline(always)]
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.buffer.capacity() == 0 {
-            self.buffer = spare::take();
-        }
+        spare::equip(&mut self.buffer);
         &mut self.buffer
     }
 

@@ -149,9 +149,7 @@ impl Write for Transport {
         if self.output.len() >= LARGE {
             ready!(self.poll_hand_over(context))?;
         }
-        if self.output.capacity() == 0 {
-            self.output = spare::take();
-        }
+        spare::equip(&mut self.output);
         self.output.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

@@ -1,7 +1,9 @@
 //! Buffers for output, which connections share, because most of them are idle most of the time.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, mem};
 
+/// The size of a buffer that is new.
+const SMALLEST: usize = 4 << 10;
 /// A buffer keeps its memory up to this size.
 const KEPT: usize = 64 << 10;
 /// How many buffers a thread keeps. About as many responses are on their way to the kernel at once
@@ -13,15 +15,16 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer.
+/// Gives a buffer memory if it has none. In place, because a buffer that is returned would be moved
+/// several times.
 #[inline]
-pub(crate) fn take() -> Vec<u8> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(another)
-}
-
-#[cold]
-fn another() -> Vec<u8> {
-    Vec::with_capacity(4 << 10)
+pub(crate) fn equip(buffer: &mut Vec<u8>) {
+    if buffer.capacity() == 0 {
+        SPARE.with_borrow_mut(|spare| match spare.pop() {
+            Some(kept) => mem::forget(mem::replace(buffer, kept)),
+            None => buffer.reserve_exact(SMALLEST),
+        });
+    }
 }
 
 /// Lets others use the buffer.

@@ -244,7 +244,8 @@ impl TlsStream {
         if sending.is_over {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut ciphertext = spare::take();
+        let mut ciphertext = Vec::new();
+        spare::equip(&mut ciphertext);
         let sent = self.encrypt_and_send(parts, &mut ciphertext, progressed);
         spare::put(ciphertext);
         sending.is_over = sent.is_err();
@@ -330,9 +331,7 @@ impl Received {
 
     /// Room for `count` more bytes, to be filled at once.
     fn room(&mut self, count: usize) -> &mut [u8] {
-        if self.plain.capacity() == 0 {
-            self.plain = spare::take();
-        }
+        spare::equip(&mut self.plain);
         let begin = self.plain.len();
         self.plain.resize(begin + count, 0);
         &mut self.plain[begin..]
