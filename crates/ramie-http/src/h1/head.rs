@@ -234,7 +234,7 @@ fn parse_into<'b>(
     } else {
         head.method = other_method(method)?;
     }
-    head.target = target::parse(&head.method, path.as_bytes())?;
+    target::parse(&head.method, path.as_bytes(), &mut head.target)?;
     head.target_text.clear();
     head.target_text.push_str(path);
     head.version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };

@@ -50,25 +50,30 @@ pub(crate) enum TargetForm {
 
 const BAD_TARGET: Refusal = Refusal::malformed("the target of the request is not a URI");
 
-/// Finds the form of a target, and checks each of its bytes.
-pub(crate) fn parse(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
+/// Finds the form of a target, and checks each of its bytes. If it is refused, that in `parsed` has
+/// no meaning.
+pub(crate) fn parse(method: &Method, target: &[u8], parsed: &mut Target) -> Result<(), Refusal> {
     match target {
-        [b'/', ..] if *method != Method::CONNECT => path_of(target, 0, TargetForm::Origin),
-        _ => parse_rare(method, target),
+        [b'/', ..] if *method != Method::CONNECT => {
+            parsed.form = TargetForm::Origin;
+            parse_path(target, 0, parsed)
+        }
+        _ => parse_rare(method, target, parsed),
     }
 }
 
 /// As [`parse`], for targets that do not begin with a path.
 #[cold]
 #[inline(never)]
-fn parse_rare(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
+fn parse_rare(method: &Method, target: &[u8], parsed: &mut Target) -> Result<(), Refusal> {
     match target {
         _ if *method == Method::CONNECT => Err(Refusal::new(
             http::StatusCode::NOT_IMPLEMENTED,
             "this server is no proxy, so it does not serve CONNECT",
         )),
         b"*" if *method == Method::OPTIONS => {
-            Ok(Target { form: TargetForm::Asterisk, path: (0, 1), has_query: false })
+            *parsed = Target { form: TargetForm::Asterisk, path: (0, 1), has_query: false };
+            Ok(())
         }
         _ => {
             let start = scheme_length(target).ok_or(BAD_TARGET)?;
@@ -79,7 +84,8 @@ fn parse_rare(method: &Method, target: &[u8]) -> Result<Target, Refusal> {
             if authority.is_empty() || authority[0] == b':' || !authority::is_valid(authority) {
                 return Err(BAD_TARGET);
             }
-            path_of(target, start + authority.len(), TargetForm::Absolute)
+            parsed.form = TargetForm::Absolute;
+            parse_path(target, start + authority.len(), parsed)
         }
     }
 }
@@ -93,17 +99,16 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
 }
 
 #[inline(always)]
-fn path_of(target: &[u8], start: usize, form: TargetForm) -> Result<Target, Refusal> {
+fn parse_path(target: &[u8], start: usize, parsed: &mut Target) -> Result<(), Refusal> {
     let end = start + length_with_escapes(&target[start..], PATH);
-    let has_query = match &target[end..] {
+    parsed.has_query = match &target[end..] {
         [] => false,
         [b'?', query @ ..] if length_with_escapes(query, QUERY) == query.len() => true,
         _ => return Err(BAD_TARGET),
     };
-    match u16::try_from(end) {
-        Ok(end) => Ok(Target { form, path: (start as u16, end), has_query }),
-        Err(_) => Err(BAD_TARGET),
-    }
+    let end = u16::try_from(end).map_err(|_| BAD_TARGET)?;
+    parsed.path = (start as u16, end);
+    Ok(())
 }
 
 /// How many bytes at the start are of a class, or escapes.
@@ -124,9 +129,14 @@ fn is_escape(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn parsed(method: Method, target: &[u8]) -> Option<Target> {
+        let mut parsed = Target::EMPTY;
+        parse(&method, target, &mut parsed).ok().map(|()| parsed)
+    }
+
     #[track_caller]
     fn parts(method: Method, target: &str) -> Option<(TargetForm, &str, Option<&str>)> {
-        let parsed = parse(&method, target.as_bytes()).ok()?;
+        let parsed = parsed(method, target.as_bytes())?;
         let (start, end) = (usize::from(parsed.path.0), usize::from(parsed.path.1));
         let query = parsed.has_query.then(|| &target[end + 1..]);
         Some((parsed.form, &target[start..end], query))
@@ -158,7 +168,7 @@ mod tests {
             ("HTTPS://a?b", Some("a"), true),
             ("http://[::1]", Some("[::1]"), false),
         ] {
-            let parsed = parse(&Method::GET, target.as_bytes()).unwrap();
+            let parsed = parsed(Method::GET, target.as_bytes()).unwrap();
             let found = parsed.authority(target.as_bytes());
             assert_eq!(found, authority.map(str::as_bytes), "{target}");
             assert_eq!(parsed.is_https(target.as_bytes()), is_https, "{target}");
@@ -205,7 +215,7 @@ mod tests {
         for byte in 0..=255_u8 {
             for start in [&b"/a"[..], b"/a?b"] {
                 let target = [start, &[byte], b"x"].concat();
-                if parse(&Method::GET, &target).is_ok() {
+                if parsed(Method::GET, &target).is_some() {
                     assert!(http::Uri::try_from(&target[..]).is_ok(), "{target:?}");
                 }
             }
