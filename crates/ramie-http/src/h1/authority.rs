@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::classes::{DIGIT, HOST, length_of};
+use super::classes::{HOST, length_of};
 
 /// Whether this is `host`, or `host:port`, without user information (RFC 3986, section 3.2.2; RFC
 /// 9110, section 7.2). A Host may be empty.
@@ -27,11 +27,9 @@ fn is_address(rest: &[u8]) -> bool {
 /// Whether this is empty, or a colon and the digits of a port.
 fn is_port(rest: &[u8]) -> bool {
     let [b':', digits @ ..] = rest else { return rest.is_empty() };
-    let may_be_port = match <[u8; 5]>::try_from(digits) {
-        Ok(digits) => digits <= *b"65535",
-        Err(_) => digits.len() < 5,
-    };
-    may_be_port && length_of(digits, DIGIT) == digits.len()
+    let add =
+        |port: u32, digit: &u8| digit.is_ascii_digit().then(|| port * 10 + u32::from(digit - b'0'));
+    digits.len() <= 5 && digits.iter().try_fold(0, add).is_some_and(|port| port <= 65535)
 }
 
 fn is_ipv6(text: &[u8]) -> bool {

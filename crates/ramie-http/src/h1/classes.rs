@@ -12,7 +12,6 @@ pub(super) const QUERY: Class = 1 << 1;
 /// `!$&'()*+,;=`; no host's name has them, and a comma is how two Hosts look that somebody has
 /// joined.
 pub(super) const HOST: Class = 1 << 2;
-pub(super) const DIGIT: Class = 1 << 3;
 
 /// The classes of each byte.
 const CLASSES: [Class; 256] = {
@@ -20,8 +19,9 @@ const CLASSES: [Class; 256] = {
     let mut byte = 0;
     while byte < 128 {
         classes[byte] = match byte as u8 {
-            b'0'..=b'9' => PATH | QUERY | HOST | DIGIT,
-            b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => PATH | QUERY | HOST,
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => {
+                PATH | QUERY | HOST
+            }
             b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => {
                 PATH | QUERY
             }
@@ -55,12 +55,11 @@ pub(super) fn length_of(text: &[u8], class: Class) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{DIGIT, HOST, PATH, QUERY, length_of};
+    use super::{HOST, PATH, QUERY, length_of};
 
     #[test]
     fn a_run_ends_at_the_first_byte_of_another_class() {
-        let classes =
-            [(PATH, b'/', b'?'), (QUERY, b'?', b'#'), (HOST, b'-', b':'), (DIGIT, b'9', b'a')];
+        let classes = [(PATH, b'/', b'?'), (QUERY, b'?', b'#'), (HOST, b'-', b':')];
         for (class, inside, outside) in classes {
             for length in 0..13 {
                 let run = vec![inside; length];
