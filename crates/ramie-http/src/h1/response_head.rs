@@ -82,9 +82,9 @@ pub(crate) fn states_length(headers: &HeaderMap) -> bool {
 /// [`append_end`], by a third of their instructions.
 pub(crate) fn append_usual(out: &mut Vec<u8>, content_type: &HeaderValue, length: usize) {
     out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
-    append_rest(out, content_type.as_bytes());
-    date::append_field_of_now(out);
-    append_length(out, length as u64);
+    out.extend_from_slice(content_type.as_bytes());
+    date::append_amid_usual(out);
+    append_number(out, length as u64);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -180,9 +180,15 @@ fn append_rest(out: &mut Vec<u8>, value: &[u8]) {
 #[inline]
 fn append_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"content-length: ");
-    match length {
-        0..1_000_000 => append_line(out, length as u32),
-        _ => append_large(out, length),
+    append_number(out, length);
+}
+
+/// Appends a number and a line end.
+#[inline]
+fn append_number(out: &mut Vec<u8>, number: u64) {
+    match number {
+        0..1_000_000 => append_line(out, number as u32),
+        _ => append_large(out, number),
     }
 }
 
