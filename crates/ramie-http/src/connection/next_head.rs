@@ -20,7 +20,7 @@ const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
 
 impl<P: Presence> Http1<'_, P> {
-    /// Waits for the next head. Inlined, because a frame of its own would be cold when bytes arrive.
+    /// Waits for the next head. Inlined for the reason of `Output::flush_inlined`.
     #[inline(always)]
     pub(super) fn next_head(&mut self) -> Result<PartsBox, Box<NoHead>> {
         loop {
@@ -29,7 +29,7 @@ impl<P: Presence> Http1<'_, P> {
             {
                 return found;
             }
-            self.output.flush()?;
+            self.output.flush_inlined()?;
             if !self.wait_for_input()? {
                 return Err(Box::new(NoHead::Closed));
             }

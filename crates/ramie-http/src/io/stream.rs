@@ -104,6 +104,7 @@ impl Stream {
 
     /// Writes all, and calls `progressed` each time that the client has made room for a part: its
     /// time counts for each wait, however long the whole takes.
+    #[inline]
     pub(crate) fn write_pieces(
         &self,
         mut bytes: &[u8],
