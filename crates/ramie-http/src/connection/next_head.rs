@@ -125,7 +125,9 @@ impl<P: Presence> Http1<'_, P> {
             _ => {}
         }
         let received = self.receiver.receive(&mut self.input)?;
-        if !received && self.is_in_head && self.presence.verdict() == Verdict::Late {
+        // First, so that the processor fetches its line of the cache while the head is parsed.
+        let is_late = self.presence.verdict() == Verdict::Late;
+        if is_late && !received && self.is_in_head {
             return Err(LATE_HEAD.into());
         }
         // The phase of a later head begins at the next wait, because most heads arrive as a whole.
