@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::buffer::Pool;
+use crate::buffer::{Lease, Pool};
 use crate::caps::Caps;
 use crate::fixed::FixedFile;
-use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::multishot::{
+    MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
+};
 use crate::op::OpFrame;
 use crate::region::Region;
 use crate::remote::RemoteHandle;
@@ -117,6 +119,11 @@ pub(crate) trait Backend {
 
     fn next_item(&mut self, _id: MultishotId) -> NextItem {
         NextItem::Gone
+    }
+
+    /// As `Driver::next_bytes_or_await`; by default the caller asks `next_item`.
+    fn next_bytes_or_await(&mut self, _id: MultishotId, _user: u64) -> Result<Lease, NoBytes> {
+        Err(NoBytes::Other)
     }
 
     fn settle_multishot(&mut self, _id: MultishotId) -> Option<MultishotItem> {

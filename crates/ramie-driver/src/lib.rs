@@ -108,7 +108,7 @@ pub use feature::{Feature, FeatureSet};
 pub use fixed::FixedFile;
 pub use mask::{Profile, masked_from_env};
 pub use multishot::{
-    Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, OneByOne,
+    Datagram, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes, OneByOne,
 };
 pub use op::{CURRENT_POSITION, Op, OpFrame, OpKind};
 pub use region::Region;

@@ -58,7 +58,7 @@ impl Lease {
     pub fn split_off(&mut self, at: usize) -> Lease {
         assert!(at <= self.len as usize, "a lease of {} bytes has no byte {at}", self.len);
         // SAFETY: held by this lease.
-        unsafe { self.buffer.as_ref() }.hold();
+        unsafe { self.buffer.as_ref() }.hold(1);
         let rest =
             Lease { buffer: self.buffer, start: self.start + at as u32, len: self.len - at as u32 };
         self.len = at as u32;
@@ -107,6 +107,6 @@ impl Drop for Lease {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the lease's own hold (invariant of the field), not used again.
-        unsafe { let_go(self.buffer) }
+        unsafe { let_go(self.buffer, 1) }
     }
 }

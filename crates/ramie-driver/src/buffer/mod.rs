@@ -8,7 +8,7 @@
 //! | state | held by | changed by |
 //! |---|---|---|
 //! | free | the pool's list | `take`, to filling |
-//! | filling | the pool or the kernel: one hold; each lease of a part: one | the last byte was filled: that hold is released, or passes to the last part's lease |
+//! | filling | the pool or the kernel: one hold, and some that pass to the leases of later parts; each lease of a part: one | the last byte was filled: these holds are released, or one passes to the last part's lease |
 //! | lent | leases only | the last lease that is dropped, on any thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!
@@ -94,11 +94,11 @@ impl Buffer {
         self.size
     }
 
-    /// Adds a hold; the caller has one already.
+    /// Adds `count` holds; the caller has one already.
     #[inline]
-    pub(crate) fn hold(&self) {
-        // Relaxed: the new holder gets the buffer by other means.
-        if self.holders.fetch_add(1, Ordering::Relaxed) > MOST_HOLDERS {
+    pub(crate) fn hold(&self, count: u32) {
+        // Relaxed: the new holders get the buffer by other means.
+        if self.holders.fetch_add(count, Ordering::Relaxed) > MOST_HOLDERS {
             abort_too_many_holders();
         }
     }
@@ -113,16 +113,19 @@ impl Buffer {
     }
 }
 
-/// Releases a hold; the last one returns the buffer.
+/// Releases `count` holds; the last one returns the buffer.
 ///
 /// # Safety
-/// The caller has a hold, and does not touch the buffer afterwards.
+/// The caller has these holds, and does not touch the buffer by them afterwards.
 #[inline]
-pub(crate) unsafe fn let_go(buffer: NonNull<Buffer>) {
+pub(crate) unsafe fn let_go(buffer: NonNull<Buffer>, count: u32) {
+    if count == 0 {
+        return;
+    }
     // SAFETY: held.
     let head = unsafe { buffer.as_ref() };
     // Release: this holder's uses of the bytes come before the next use.
-    if head.holders.fetch_sub(1, Ordering::Release) == 1 {
+    if head.holders.fetch_sub(count, Ordering::Release) == count {
         fence(Ordering::Acquire);
         // SAFETY: the caller released the last hold.
         unsafe { give_back(buffer) };

@@ -128,13 +128,13 @@ impl Pool {
         let start = filling.cursor as u32;
         filling.cursor += len;
         // SAFETY: held by `filling`.
-        unsafe { filling.buffer.as_ref() }.hold();
+        unsafe { filling.buffer.as_ref() }.hold(1);
         // SAFETY: with the hold just made; the bytes were initialized by the caller's promise, and
         // the cursor has passed them.
         let lease = unsafe { Lease::new(filling.buffer, start, len as u32) };
         if size - filling.cursor < LEAST_PART {
             // SAFETY: the hold of `filling`, which is gone.
-            unsafe { let_go(filling.buffer) };
+            unsafe { let_go(filling.buffer, 1) };
         } else {
             self.filling = Some(filling);
         }
@@ -191,7 +191,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         if let Some(filling) = self.filling.take() {
             // SAFETY: the hold of `filling`, which is gone.
-            unsafe { let_go(filling.buffer) };
+            unsafe { let_go(filling.buffer, 1) };
         }
         self.reclaim();
         let late = self.returns.close();

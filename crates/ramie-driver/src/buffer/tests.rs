@@ -40,7 +40,7 @@ fn a_part_of_a_lease_holds_the_buffer() {
     drop(second);
     assert!(pool.has_returns(), "nobody holds the buffer any more");
     // SAFETY: the hold of `take`.
-    unsafe { let_go(other) };
+    unsafe { let_go(other, 1) };
 }
 
 #[test]

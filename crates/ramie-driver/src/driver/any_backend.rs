@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Backend, Submitted, Wait};
-use crate::buffer::Pool;
+use crate::buffer::{Lease, Pool};
 use crate::caps::Caps;
 use crate::faults::{Faults, Faulty};
 use crate::fixed::FixedFile;
-use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::multishot::{
+    MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
+};
 use crate::op::OpFrame;
 use crate::poll::Poll;
 use crate::region::Region;
@@ -87,6 +89,7 @@ impl Backend for AnyBackend {
             &mut self, op: MultishotOp, inbox: &Arc<MultishotInbox>
         ) -> Option<MultishotId>;
         fn next_item(&mut self, id: MultishotId) -> NextItem;
+        fn next_bytes_or_await(&mut self, id: MultishotId, user: u64) -> Result<Lease, NoBytes>;
         fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem>;
         fn await_item(&mut self, id: MultishotId, user: u64) -> bool;
         fn stop_multishot(&mut self, id: MultishotId) -> bool;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::Driver;
 use crate::backend::Backend;
-use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::buffer::Lease;
+use crate::multishot::{
+    MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
+};
 
 impl Driver {
     /// Begins a multishot op. The first [`next_item`](Self::next_item) arms it, and items that
@@ -38,6 +41,21 @@ impl Driver {
             NextItem::Pending if !self.await_item(id, user) => NextItem::Gone,
             next => next,
         }
+    }
+
+    /// Takes the oldest bytes of a stream; if nothing has arrived and the op is armed, does what
+    /// [`await_item`](Self::await_item) does. A shorter
+    /// [`next_item_or_await`](Self::next_item_or_await) for the usual case.
+    ///
+    /// # Errors
+    /// There are no bytes.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    #[inline]
+    pub fn next_bytes_or_await(&mut self, id: MultishotId, user: u64) -> Result<Lease, NoBytes> {
+        self.check_fork();
+        self.backend.next_bytes_or_await(id, user)
     }
 
     /// Takes the oldest item; if there is none, makes sure that the op is armed.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::{iter, option};
 
+use crate::buffer::Lease;
 use crate::multishot::MultishotItem;
 
 /// A queue whose first item lies in the op itself. Most items are taken before the next one
@@ -40,6 +41,18 @@ impl ItemQueue {
             self.first = self.rest.pop_front();
         }
         Some(item)
+    }
+
+    /// As [`pop_front`](Self::pop_front), if the first item is bytes.
+    #[inline]
+    pub(super) fn pop_front_bytes(&mut self) -> Option<Lease> {
+        if !matches!(self.first, Some(MultishotItem::Bytes(_))) {
+            return None;
+        }
+        match self.pop_front() {
+            Some(MultishotItem::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
     }
 
     #[inline]

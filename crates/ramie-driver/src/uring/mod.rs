@@ -57,12 +57,14 @@ use io_uring::opcode;
 use rustix::io::Errno;
 
 use crate::backend::{Backend, Submitted, Wait};
-use crate::buffer::Pool;
+use crate::buffer::{Lease, Pool};
 use crate::caps::Caps;
 use crate::config::Config;
 use crate::feature::Feature;
 use crate::fixed::FixedFile;
-use crate::multishot::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem};
+use crate::multishot::{
+    MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
+};
 use crate::op::{OpFrame, OpState};
 use crate::region::Region;
 use crate::submitter::Submitter;
@@ -272,6 +274,11 @@ impl Backend for Uring {
 
     fn next_item(&mut self, id: MultishotId) -> NextItem {
         self.ring.next_item(id)
+    }
+
+    #[inline]
+    fn next_bytes_or_await(&mut self, id: MultishotId, user: u64) -> Result<Lease, NoBytes> {
+        self.ring.reaper.multishots.next_bytes_or_await(id, user)
     }
 
     fn settle_multishot(&mut self, id: MultishotId) -> Option<MultishotItem> {

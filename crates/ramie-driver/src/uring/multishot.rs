@@ -15,11 +15,11 @@ use super::reap::Reaper;
 use super::ring::Ring;
 use super::sqe;
 use crate::backend::Wait;
-use crate::buffer::Size;
+use crate::buffer::{Lease, Size};
 use crate::feature::{Feature, FeatureSet};
 use crate::multishot::{
     MAX_BYTES, MAX_ITEMS, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
-    Requests,
+    NoBytes, Requests,
 };
 use crate::sys::abi::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
@@ -62,6 +62,7 @@ struct Multishot {
 }
 
 const _: () = assert!(size_of::<Multishot>() <= 128);
+const _: () = assert!(Size::Large.bytes() < MAX_BYTES);
 
 /// The multishot ops of one ring.
 pub(super) struct Multishots {
@@ -110,6 +111,7 @@ impl Multishots {
         self.armed
     }
 
+    #[inline]
     fn at(&mut self, index: u32) -> Option<&mut Multishot> {
         self.ops.get_mut(index as usize)?.1.as_deref_mut()
     }
@@ -140,6 +142,7 @@ impl Multishots {
         (op.is_stopped, op.state) = (true, MultishotState::Leaving);
     }
 
+    #[inline]
     fn find(&mut self, id: MultishotId) -> Option<&mut Multishot> {
         let is_ours = id.driver == self.requests.driver;
         let (generation, op) = self.ops.get_mut(id.index as usize)?;
@@ -225,6 +228,26 @@ impl Multishots {
         Some(item)
     }
 
+    /// Takes the oldest bytes; if nothing has arrived and the op is armed, records the wake word of
+    /// the strand that waits.
+    #[inline]
+    pub(super) fn next_bytes_or_await(
+        &mut self,
+        id: MultishotId,
+        user: u64,
+    ) -> Result<Lease, NoBytes> {
+        let Some(op) = self.find(id) else { return Err(NoBytes::Other) };
+        if let Some(bytes) = op.items.pop_front_bytes() {
+            op.bytes -= bytes.len();
+            return Ok(bytes);
+        }
+        if !op.items.is_empty() || op.state == MultishotState::Idle {
+            return Err(NoBytes::Other);
+        }
+        op.user = user;
+        Err(NoBytes::Pending)
+    }
+
     /// Removes and returns the wake word of the next strand to wake, as `await_item` or
     /// `MultishotInbox::request_stop` recorded it.
     pub(super) fn pop_notice(&mut self) -> Option<u64> {
@@ -259,6 +282,41 @@ fn needs_buffers(op: MultishotOp) -> bool {
 
 impl Reaper {
     /// Handles a completion of an op.
+    #[inline(always)]
+    pub(super) fn on_completion(&mut self, index: u32, result: i32, flags: u32) {
+        if !self.take_in_bytes(index, result, flags) {
+            self.on_item(index, result, flags);
+        }
+    }
+
+    /// Handles the usual completion: bytes in a part of a buffer, for an op that goes on, and whose
+    /// items have all been taken. Returns false if this completion is another one.
+    #[inline(always)]
+    fn take_in_bytes(&mut self, index: u32, result: i32, flags: u32) -> bool {
+        let Some(op) = self.multishots.at(index) else { return false };
+        let Some(filled) = Filled::of(result, flags) else { return false };
+        // Large buffers are not replaced by others, and one of them has fewer bytes than the number
+        // for which the op is paused. So it need not be paused.
+        let is_usual = cqueue::more(flags)
+            && matches!(op.op, MultishotOp::Receive { .. })
+            && op.size == Size::Large
+            && !op.is_stopped
+            && op.items.is_empty();
+        if !is_usual {
+            return false;
+        }
+        let Some(lease) = self.buffers.groups.lease_part(op.size, filled) else { return false };
+        op.bytes = lease.len();
+        op.items.push_back(MultishotItem::Bytes(lease));
+        let user = std::mem::take(&mut op.user);
+        if user != 0 {
+            self.multishots.notices.push_back(user);
+        }
+        true
+    }
+
+    /// As [`on_completion`](Self::on_completion), for every completion.
+    #[inline(never)]
     pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {
         let Some(op) = self.multishots.at(index) else {
             sys::fatal("a completion of an op that is gone")

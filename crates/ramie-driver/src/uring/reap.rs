@@ -120,8 +120,12 @@ impl Reaper {
 
     #[inline(always)]
     pub(super) fn route(&mut self, user_data: u64, result: i32, flags: u32) {
-        if user_data & sqe::TAG_BITS != sqe::TAG_FRAME {
-            return self.route_other(user_data, result, flags);
+        match user_data & sqe::TAG_BITS {
+            sqe::TAG_FRAME => {}
+            sqe::TAG_MULTISHOT => {
+                return self.on_completion(sqe::multishot(user_data), result, flags);
+            }
+            _ => return self.route_other(user_data, result),
         }
         const _: () = assert!(sqe::TAG_FRAME == 0);
         // SAFETY: the tag is 0, so the user data is the address of a frame (made in `hand_over`),
@@ -134,14 +138,11 @@ impl Reaper {
         self.decide(frame, result);
     }
 
-    /// Handles a completion that belongs to no frame.
+    /// Handles a completion that belongs neither to a frame nor to a multishot op.
     #[inline(never)]
-    pub(super) fn route_other(&mut self, user_data: u64, result: i32, flags: u32) {
+    pub(super) fn route_other(&mut self, user_data: u64, result: i32) {
         let address = user_data & !sqe::TAG_BITS;
         match user_data & sqe::TAG_BITS {
-            sqe::TAG_MULTISHOT => {
-                self.on_item(sqe::multishot(user_data), result, flags);
-            }
             sqe::TAG_WAKE => self.wakes.on_read(result),
             sqe::TAG_INSTALLED => self.installs.note(result),
             sqe::TAG_MESSAGE => self.wakes.on_message(),

@@ -263,7 +263,7 @@ fn a_close_that_was_cancelled_is_made() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let fd = ours.into_raw_fd() as u64;
     uring.ring.reaper.closing += 1;
-    uring.ring.reaper.route_other(fd << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE, CANCELLED, 0);
+    uring.ring.reaper.route_other(fd << sqe::CLOSE_SHIFT | sqe::TAG_CLOSE, CANCELLED);
     theirs.set_nonblocking(true).unwrap();
     assert_eq!(theirs.read(&mut [0]).expect("it is not closed"), 0);
 }
@@ -308,7 +308,7 @@ fn a_wake_whose_message_is_refused_goes_by_the_eventfd() {
     assert!(target.claim());
     from.ring.reaper.messages += 1;
     let address = Arc::into_raw(Arc::clone(&target)) as u64;
-    from.ring.reaper.route_other(address | sqe::TAG_MESSAGE_SENT, -Errno::BADFD.raw_os_error(), 0);
+    from.ring.reaper.route_other(address | sqe::TAG_MESSAGE_SENT, -Errno::BADFD.raw_os_error());
     let is_pending = || !target.claim();
     for _ in 0..20 {
         if !is_pending() {

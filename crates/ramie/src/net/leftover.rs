@@ -125,6 +125,18 @@ impl Socket {
     #[track_caller]
     #[inline(always)]
     pub(super) fn receive_next(&self, source: &mut MultishotSource) -> io::Result<Option<Lease>> {
+        if self.waits_for_good(Half::Read)
+            && let Some(bytes) = source.next_bytes(&RECEIVE)
+        {
+            return Ok(Some(bytes));
+        }
+        self.receive_next_item(source)
+    }
+
+    /// As [`receive_next`](Self::receive_next), for every socket and every item.
+    #[track_caller]
+    #[inline(never)]
+    fn receive_next_item(&self, source: &mut MultishotSource) -> io::Result<Option<Lease>> {
         match self.next_of(source)? {
             Some(MultishotItem::Bytes(bytes)) => Ok(Some(bytes)),
             Some(MultishotItem::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),

@@ -221,6 +221,12 @@ impl Socket {
         }
     }
 
+    /// Whether the calls of this half wait, and without a timeout.
+    #[inline]
+    pub(super) fn waits_for_good(&self, half: Half) -> bool {
+        !self.is_nonblocking() && self.timeout_of(half).load(Ordering::Relaxed) == 0
+    }
+
     /// The names by which an op may refer to the socket.
     pub(super) fn named(&self) -> FdName<'_> {
         self.fd.named()

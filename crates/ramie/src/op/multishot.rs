@@ -33,7 +33,9 @@
 
 use std::{os::fd::RawFd, sync::Arc};
 
-use ramie_driver::{MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, Wait};
+use ramie_driver::{
+    Lease, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes, Wait,
+};
 
 use super::{OpError, UNWINDING_LIMIT};
 use crate::core::{
@@ -104,6 +106,27 @@ impl MultishotSource {
                 }
                 NextItem::Pending => suspend_plainly(&worker.running, stack, &record),
                 NextItem::NoBuffers | NextItem::Gone => return None,
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), for the bytes of a stream that has no timeout, by a plain wait.
+    /// None: `next` finds out the reason.
+    #[track_caller]
+    #[inline(always)]
+    pub(crate) fn next_bytes(&self, kind: &'static WaitKind) -> Option<Lease> {
+        let id = self.id?;
+        let worker = worker::current();
+        let stack = worker.running.plain_fiber()?;
+        let record = WaitRecord::plain(kind).with_detail(self.fd() as u64, NO_OFFSET);
+        loop {
+            match next_bytes_or_await(&worker, id, WakeWord::plain(stack)) {
+                Ok(bytes) => {
+                    worker.note_complete_at_once();
+                    return Some(bytes);
+                }
+                Err(NoBytes::Pending) => suspend_plainly(&worker.running, stack, &record),
+                Err(NoBytes::Other) => return None,
             }
         }
     }
@@ -179,6 +202,12 @@ impl Drop for MultishotSource {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+#[inline(never)]
+fn next_bytes_or_await(worker: &Worker, id: MultishotId, user: WakeWord) -> Result<Lease, NoBytes> {
+    let next = worker.io.with_open_driver(|driver| driver.next_bytes_or_await(id, user.to_bits()));
+    next.unwrap_or(Err(NoBytes::Other))
 }
 
 #[inline(never)]
