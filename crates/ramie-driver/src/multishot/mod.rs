@@ -132,10 +132,6 @@ pub enum NoBytes {
     Other,
 }
 
-// Small enough to be returned in two registers. A larger one would go through memory, in parts, and
-// be loaded as a whole right after that, which stalls the CPU for up to 15 cycles.
-const _: () = assert!(size_of::<Result<Lease, NoBytes>>() == 16);
-
 /// The name of a multishot op, unique in this process and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultishotId {

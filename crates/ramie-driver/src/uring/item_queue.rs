@@ -6,10 +6,14 @@ use std::{iter, option};
 use crate::buffer::Lease;
 use crate::multishot::MultishotItem;
 
-/// A queue whose first item lies in the op itself. Most items are taken before the next one
+/// A queue whose first items lie in the op itself. Most items are taken before the next one
 /// arrives, so most ops need no other memory, which would seldom be in the cache.
 #[derive(Default)]
 pub(super) struct ItemQueue {
+    /// The oldest item if it is bytes, and the queue was empty when it arrived. Without the tag of
+    /// an item it is moved in two registers.
+    bytes: Option<Lease>,
+    /// The next item.
     first: Option<MultishotItem>,
     /// INVARIANT: empty if there is no first item.
     rest: VecDeque<MultishotItem>,
@@ -18,24 +22,30 @@ pub(super) struct ItemQueue {
 impl ItemQueue {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.bytes.is_none() && self.first.is_none()
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        usize::from(self.bytes.is_some()) + usize::from(self.first.is_some()) + self.rest.len()
     }
 
     #[inline]
     pub(super) fn push_back(&mut self, item: MultishotItem) {
-        match &mut self.first {
-            first @ None => *first = Some(item),
-            Some(_) => self.rest.push_back(item),
+        match item {
+            MultishotItem::Bytes(bytes) if self.is_empty() => self.bytes = Some(bytes),
+            item => match &mut self.first {
+                first @ None => *first = Some(item),
+                Some(_) => self.rest.push_back(item),
+            },
         }
     }
 
     #[inline]
     pub(super) fn pop_front(&mut self) -> Option<MultishotItem> {
+        if let Some(bytes) = self.bytes.take() {
+            return Some(MultishotItem::Bytes(bytes));
+        }
         let item = self.first.take()?;
         if !self.rest.is_empty() {
             self.first = self.rest.pop_front();
@@ -43,18 +53,21 @@ impl ItemQueue {
         Some(item)
     }
 
-    /// As [`pop_front`](Self::pop_front), if the first item is bytes.
+    /// As [`push_back`](Self::push_back), for an empty queue.
     #[inline]
-    pub(super) fn pop_front_bytes(&mut self) -> Option<Lease> {
-        if !matches!(self.first, Some(MultishotItem::Bytes(_))) {
-            return None;
-        }
-        match self.pop_front() {
-            Some(MultishotItem::Bytes(bytes)) => Some(bytes),
-            _ => None,
-        }
+    pub(super) fn set_bytes(&mut self, bytes: Lease) {
+        debug_assert!(self.is_empty(), "bytes would overtake older items");
+        self.bytes = Some(bytes);
     }
 
+    /// As [`pop_front`](Self::pop_front), if the oldest item is bytes that arrived when the queue
+    /// was empty.
+    #[inline]
+    pub(super) fn take_bytes(&mut self) -> Option<Lease> {
+        self.bytes.take()
+    }
+
+    /// The newest item, unless it is the only one and bytes.
     #[inline]
     pub(super) fn back_mut(&mut self) -> Option<&mut MultishotItem> {
         self.rest.back_mut().or(self.first.as_mut())
@@ -64,12 +77,13 @@ impl ItemQueue {
 impl IntoIterator for ItemQueue {
     type Item = MultishotItem;
     type IntoIter = iter::Chain<
-        option::IntoIter<MultishotItem>,
+        iter::Chain<option::IntoIter<MultishotItem>, option::IntoIter<MultishotItem>>,
         std::collections::vec_deque::IntoIter<MultishotItem>,
     >;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
+        let bytes = self.bytes.map(MultishotItem::Bytes);
+        bytes.into_iter().chain(self.first).chain(self.rest)
     }
 }
 

@@ -237,7 +237,7 @@ impl Multishots {
         user: u64,
     ) -> Result<Lease, NoBytes> {
         let Some(op) = self.find(id) else { return Err(NoBytes::Other) };
-        if let Some(bytes) = op.items.pop_front_bytes() {
+        if let Some(bytes) = op.items.take_bytes() {
             op.bytes -= bytes.len();
             return Ok(bytes);
         }
@@ -307,7 +307,7 @@ impl Reaper {
         }
         let Some(lease) = self.buffers.groups.lease_part(op.size, filled) else { return false };
         op.bytes = lease.len();
-        op.items.push_back(MultishotItem::Bytes(lease));
+        op.items.set_bytes(lease);
         let user = std::mem::take(&mut op.user);
         if user != 0 {
             self.multishots.notices.push_back(user);

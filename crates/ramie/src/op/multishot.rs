@@ -204,7 +204,7 @@ impl Drop for MultishotSource {
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn next_bytes_or_await(worker: &Worker, id: MultishotId, user: WakeWord) -> Result<Lease, NoBytes> {
     let next = worker.io.with_open_driver(|driver| driver.next_bytes_or_await(id, user.to_bits()));
     next.unwrap_or(Err(NoBytes::Other))
