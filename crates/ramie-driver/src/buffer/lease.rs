@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-use super::{Buffer, let_go};
+use super::{Buffer, let_go_of_lease};
 
 /// Bytes that were received, in a buffer of the driver's: a `[u8]` that nobody else sees.
 ///
@@ -128,6 +128,6 @@ impl Drop for Lease {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the lease's own hold (invariant of the field), not used again.
-        unsafe { let_go(self.buffer, 1) }
+        unsafe { let_go_of_lease(self.buffer) }
     }
 }

@@ -18,6 +18,15 @@
 //! the whole stack in one swap, so a push never compares the head with one that was taken off and
 //! pushed again in between.
 //!
+//! # Holds without locked instructions
+//! A locked instruction takes 20 cycles, and longer if earlier stores are not in the cache yet. So
+//! a group of buffers that the kernel fills part by part makes the holds for all parts in advance
+//! ([`Buffer::offer`]), and while the buffer is on offer, leases that are dropped on the driver's
+//! own thread are only counted, in `released`. The group subtracts this count when it withdraws the
+//! buffer ([`Buffer::withdraw`]). Until then it has a hold of its own, so the number of holders is
+//! too high and never reaches 0. Only the driver's thread finds its number in `offered_by`, and only
+//! this thread writes both fields.
+//!
 //! Safe code can raise the count without limit, because a part of a lease can be forgotten. A
 //! count that wrapped around would give the buffer back while leases of it are alive, so the
 //! process ends before that, at half of the range, as it does for an `Arc`.
@@ -29,9 +38,10 @@ mod pool;
 mod tests;
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::sys::{map_pages, unmap_pages};
 
@@ -44,6 +54,10 @@ pub(crate) use pool::{Pool, Size};
 pub(crate) struct Buffer {
     /// The number of holders (module documentation).
     holders: AtomicU32,
+    /// The holds that the thread `offered_by` has released and not subtracted from `holders`.
+    released: AtomicU32,
+    /// The number of the thread whose driver offers the buffer to the kernel, or `NOBODY`.
+    offered_by: AtomicU64,
     size: Size,
     /// The next buffer on the stack of returned buffers.
     next: AtomicPtr<Buffer>,
@@ -54,6 +68,27 @@ pub(crate) struct Buffer {
 /// The most holders of a buffer: half of the range, so that threads which all pass the limit at
 /// once, before one of them ends the process, do not reach the end of the range.
 const MOST_HOLDERS: u32 = u32::MAX / 2;
+
+/// The number of no thread.
+const NOBODY: u64 = u64::MAX;
+
+/// The releases that are counted before they are subtracted, so that a program which splits and
+/// drops leases without end does not reach `MOST_HOLDERS`.
+const MOST_RELEASED: u32 = 1 << 16;
+
+thread_local! {
+    /// The number of this thread, never used again; 0 if it has offered no buffer.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the number of this thread, which it gets if it has none.
+fn own_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    if NUMBER.get() == 0 {
+        NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    NUMBER.get()
+}
 
 #[cold]
 fn abort_too_many_holders() -> ! {
@@ -76,6 +111,8 @@ impl Buffer {
         };
         let buffer = Buffer {
             holders: AtomicU32::new(1),
+            released: AtomicU32::new(0),
+            offered_by: AtomicU64::new(NOBODY),
             size,
             next: AtomicPtr::new(ptr::null_mut()),
             memory,
@@ -103,6 +140,38 @@ impl Buffer {
         }
     }
 
+    /// Adds `parts` holds, and lets the calling thread, which has a hold, count the leases that it
+    /// drops. The same thread calls [`withdraw`](Self::withdraw) before it releases its own hold.
+    pub(crate) fn offer(&self, parts: u32) {
+        self.hold(parts);
+        self.offered_by.store(own_number(), Ordering::Relaxed);
+    }
+
+    /// Ends [`offer`](Self::offer). Returns the number of holds that the thread has released; the
+    /// caller subtracts it, with one of its own holds or more.
+    pub(crate) fn withdraw(&self) -> u32 {
+        self.offered_by.store(NOBODY, Ordering::Relaxed);
+        self.released.swap(0, Ordering::Relaxed)
+    }
+
+    /// Counts a released hold, if this thread offers the buffer; otherwise returns false.
+    #[inline]
+    fn count_released(&self) -> bool {
+        // Relaxed: only the thread with this number has stored it, and only this thread changes it.
+        if self.offered_by.load(Ordering::Relaxed) != NUMBER.get() {
+            return false;
+        }
+        let released = self.released.load(Ordering::Relaxed) + 1;
+        if released < MOST_RELEASED {
+            self.released.store(released, Ordering::Relaxed);
+        } else {
+            self.released.store(0, Ordering::Relaxed);
+            // Does not reach 0, because the group has a hold. Release: as in `let_go`.
+            self.holders.fetch_sub(released, Ordering::Release);
+        }
+        true
+    }
+
     /// # Safety
     /// The caller is the only holder, and nobody refers to the buffer any more.
     unsafe fn free(buffer: NonNull<Buffer>) {
@@ -110,6 +179,19 @@ impl Buffer {
         let buffer = unsafe { Box::from_raw(buffer.as_ptr()) };
         // SAFETY: mapped by `new` with this length; nobody holds the buffer.
         unsafe { unmap_pages(buffer.memory.as_ptr(), buffer.size.mapped()) };
+    }
+}
+
+/// Releases the hold of a lease; the last one returns the buffer.
+///
+/// # Safety
+/// The caller has the hold, and does not touch the buffer by it afterwards.
+#[inline]
+pub(crate) unsafe fn let_go_of_lease(buffer: NonNull<Buffer>) {
+    // SAFETY: held.
+    if !unsafe { buffer.as_ref() }.count_released() {
+        // SAFETY: the caller's promise.
+        unsafe { let_go(buffer, 1) };
     }
 }
 

@@ -64,9 +64,15 @@ struct OfferedBuffer {
 }
 
 impl OfferedBuffer {
-    /// The number of holds that its group has.
-    fn holds(&self, is_incremental: bool) -> u32 {
-        1 + if is_incremental { u32::from(MOST_PARTS - self.parts) } else { 0 }
+    /// Takes the buffer from the kernel. Returns the number of holds that the group has, and of
+    /// those that leases have released and nobody has subtracted.
+    fn withdraw(&self, is_incremental: bool, buffer: NonNull<Buffer>) -> u32 {
+        if !is_incremental {
+            return 1;
+        }
+        // SAFETY: the group has a hold on the buffer (invariant of the field).
+        let released = unsafe { buffer.as_ref() }.withdraw();
+        1 + u32::from(MOST_PARTS - self.parts) + released
     }
 }
 
@@ -177,7 +183,7 @@ impl Group {
         entry.set_len(head.size().bytes() as u32);
         entry.set_bid(id);
         if self.is_incremental {
-            head.hold(u32::from(MOST_PARTS));
+            head.offer(u32::from(MOST_PARTS));
         }
         self.buffers[usize::from(id)] =
             OfferedBuffer { buffer: Some(buffer), cursor: 0, parts: 0, at };
@@ -228,10 +234,10 @@ impl Group {
             unsafe { buffer.as_ref() }.hold(1);
         } else {
             // One of the group's holds passes to the lease.
-            let others = offered.holds(self.is_incremental) - 1;
+            let others = offered.withdraw(self.is_incremental, buffer) - 1;
             offered.buffer = None;
             self.free.push(id);
-            // SAFETY: these are the group's other holds, not used again.
+            // SAFETY: these are the group's other holds and released ones, not used again.
             unsafe { let_go(buffer, others) };
         }
         // SAFETY: the lease gets a hold, as above. The kernel has written these bytes, and from now
@@ -246,8 +252,8 @@ impl Group {
     unsafe fn free(self) {
         for offered in self.buffers {
             if let Some(buffer) = offered.buffer {
-                let holds = offered.holds(self.is_incremental);
-                // SAFETY: these are the group's holds, not used again.
+                let holds = offered.withdraw(self.is_incremental, buffer);
+                // SAFETY: these are the group's holds and released ones, not used again.
                 unsafe { let_go(buffer, holds) };
             }
         }
