@@ -19,7 +19,7 @@ use crate::fixed::FixedFile;
 use crate::multishot::{
     MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
 };
-use crate::op::OpFrame;
+use crate::op::{Op, OpFrame};
 use crate::region::Region;
 use crate::remote::RemoteHandle;
 use crate::wake::Waker;
@@ -50,6 +50,12 @@ pub(crate) trait Backend {
 
     /// The frame is alive until it is popped or complete (contract of `Driver::submit`).
     fn submit(&mut self, frame: &OpFrame) -> Submitted;
+
+    /// As [`submit`](Self::submit); `op` is the frame's op.
+    #[inline]
+    fn submit_known(&mut self, frame: &OpFrame, _op: Op) -> Submitted {
+        self.submit(frame)
+    }
 
     /// Notes, in a frame that is submitted next, the index or the registration that the backend
     /// keeps beside the op's descriptor.

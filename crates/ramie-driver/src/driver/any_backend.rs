@@ -14,7 +14,7 @@ use crate::fixed::FixedFile;
 use crate::multishot::{
     MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
 };
-use crate::op::OpFrame;
+use crate::op::{Op, OpFrame};
 use crate::poll::Poll;
 use crate::region::Region;
 use crate::remote::RemoteHandle;
@@ -74,6 +74,7 @@ impl Backend for AnyBackend {
 
     forward! {
         fn submit(&mut self, frame: &OpFrame) -> Submitted;
+        fn submit_known(&mut self, frame: &OpFrame, op: Op) -> Submitted;
         fn attach(&mut self, frame: &OpFrame, file: &FixedFile);
         fn cancel(&mut self, frame: &OpFrame);
         fn cancel_all(&mut self, is_meant: impl Fn(&OpFrame) -> bool) -> usize;

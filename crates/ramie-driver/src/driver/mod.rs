@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::error::OpenError;
 use crate::faults::Faults;
 use crate::fixed::FixedFile;
-use crate::op::{OpFrame, TakenIn};
+use crate::op::{Op, OpFrame, TakenIn};
 use crate::poll::Poll;
 use crate::remote::RemoteHandle;
 use crate::say;
@@ -35,6 +35,14 @@ use any_backend::AnyBackend;
 pub use pollable::UNPOLLABLE;
 
 /// Submits ops and reaps their completions, for one thread.
+///
+/// # Threads
+/// A driver stays on its thread: it is not `Send`.
+///
+/// ```compile_fail,E0277
+/// fn sent<T: Send>() {}
+/// sent::<ramie_driver::Driver>();
+/// ```
 ///
 /// # Teardown
 /// Dropping a driver first cancels the ops in flight and waits for the last completion
@@ -200,6 +208,34 @@ impl Driver {
         self.backend.attach(op, file);
         // SAFETY: the caller's promise.
         unsafe { self.submit(frame) }
+    }
+
+    /// As [`submit`](Self::submit), or as [`submit_fixed`](Self::submit_fixed) with a file. For
+    /// callers into which this is inlined, and which know the op: a ring's entry is then made of
+    /// values in registers, without a jump by the kind of the op.
+    ///
+    /// # Safety
+    /// As `submit` and `submit_fixed`; and `op` is the frame's op.
+    ///
+    /// # Panics
+    /// In the child of a fork.
+    #[inline(always)]
+    pub unsafe fn submit_known(
+        &mut self,
+        frame: NonNull<OpFrame>,
+        op: Op,
+        file: Option<&FixedFile>,
+    ) -> Submitted {
+        self.check_fork();
+        // SAFETY: the caller keeps the frame alive.
+        let frame = unsafe { frame.as_ref() };
+        if let Some(file) = file {
+            self.backend.attach(frame, file);
+        }
+        let taken = HandedOut::<TakenIn>::new();
+        let submitted = self.backend.submit_known(frame, op);
+        taken.settle();
+        submitted
     }
 
     /// Asks that a submitted op be cancelled.

@@ -65,7 +65,7 @@ use crate::fixed::FixedFile;
 use crate::multishot::{
     MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem, NoBytes,
 };
-use crate::op::{OpFrame, OpState};
+use crate::op::{Op, OpFrame, OpState};
 use crate::region::Region;
 use crate::submitter::Submitter;
 use crate::wake::{WakeTarget, Waker, Way};
@@ -183,10 +183,15 @@ impl Backend for Uring {
 
     #[inline]
     fn submit(&mut self, frame: &OpFrame) -> Submitted {
+        self.submit_known(frame, frame.op)
+    }
+
+    #[inline(always)]
+    fn submit_known(&mut self, frame: &OpFrame, op: Op) -> Submitted {
         debug_assert_eq!(frame.state.get(), OpState::New, "a frame is submitted once");
         self.ring.queue.counts.worker.ops.add_one();
         self.ring.reaper.in_flight.add(frame);
-        self.ring.hand_over(frame);
+        self.ring.hand_over(frame, op);
         if self.ring.early.note_op() {
             self.ring.submit_early();
         }

@@ -78,7 +78,7 @@ pub(super) fn leaving(user_data: u64) -> Option<u32> {
 // The tag must fit below the alignment of a frame.
 const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 
-/// Builds the entry for a frame's op and hands it to `put`.
+/// Builds the entry for a frame's op, which is `op`, and hands it to `put`.
 ///
 /// Each op that streams use often has a branch with a `put` of its own, so that its entry is
 /// written directly into the queue, in whole words. The builders of `opcode` write smaller pieces
@@ -86,6 +86,7 @@ const _: () = assert!(align_of::<OpFrame>() as u64 > TAG_BITS);
 #[inline(always)]
 pub(super) fn with_entry(
     frame: &OpFrame,
+    op: Op,
     user_data: u64,
     flags: Flags,
     mut put: impl FnMut(Entry),
@@ -100,7 +101,7 @@ pub(super) fn with_entry(
         let len = u64::from(len.min(MAX_LEN)) | u64::from(call_flags) << 32;
         entry_of_words([head, offset, buf.expose_provenance() as u64, len, user_data, 0, 0, 0])
     };
-    match frame.op {
+    match op {
         Op::Read { fd, buf, len, offset } => {
             put(stream(opcode::Read::CODE, fd, buf, len, offset, 0));
         }

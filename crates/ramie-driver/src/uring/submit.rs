@@ -16,9 +16,9 @@ use crate::op::{MAX_LEN, Manner, Op, OpFrame, OpState};
 use crate::wake::{WakeTarget, Waker};
 
 impl Ring {
-    /// Puts the op into the submission queue.
-    #[inline]
-    pub(super) fn hand_over(&mut self, frame: &OpFrame) {
+    /// Puts the op, which is the frame's, into the submission queue.
+    #[inline(always)]
+    pub(super) fn hand_over(&mut self, frame: &OpFrame, op: Op) {
         frame.state.set(OpState::InFlight);
         let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
         if frame.injected.is_due() {
@@ -31,7 +31,14 @@ impl Ring {
             return self.push(&entry.user_data(user_data));
         }
         let flags = if frame.in_background { Flags::ASYNC } else { Flags::empty() };
-        sqe::with_entry(frame, user_data, flags, |entry| self.push(&entry));
+        sqe::with_entry(
+            frame,
+            op,
+            user_data,
+            flags,
+            #[inline(always)]
+            |entry| self.push(&entry),
+        );
     }
 
     /// Returns the entry of an op that is submitted in a special way; None if it is submitted as
@@ -85,7 +92,7 @@ impl Ring {
             let user_data = ptr::from_ref(frame) as u64 | sqe::TAG_FRAME;
             self.push(&sqe::readiness_entry(&frame.op).user_data(user_data));
         } else {
-            self.hand_over(frame);
+            self.hand_over(frame, frame.op);
         }
         // The op's cancellation may have been requested in between. The request is queued behind
         // the op, so data that has arrived still comes first.

@@ -129,6 +129,8 @@ impl<'a> Request<'a> {
     #[inline(always)]
     pub(crate) unsafe fn perform_inline(self) -> Result<u32, OpError> {
         let Request { kind, frame, deadline, file } = self;
+        // Taken before the frame is in memory, so that the compiler knows the kind.
+        let op = *frame.op();
         // SAFETY: by the caller's promise the call of the op is valid.
         let (fd, offset) = unsafe { detail_of(&frame) };
         let record = WaitRecord::plain(kind).with_detail(fd, offset);
@@ -140,11 +142,10 @@ impl<'a> Request<'a> {
             // SAFETY: the caller's promise.
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
-        let op = frame.op().kind();
-        let start = worker.shared.record.begin_op(op);
+        let start = worker.shared.record.begin_op(op.kind());
         // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
         // that the op points to stays valid, and the file belongs to the op's descriptor.
-        match unsafe { submit(&worker, frame, file) }? {
+        match unsafe { submit(&worker, frame, op, file) }? {
             Submitted::Complete => {
                 worker::note_op_at_once(&worker, frame, fd);
                 worker.note_complete_at_once();
@@ -158,7 +159,7 @@ impl<'a> Request<'a> {
                 in_flight.settle();
             }
         }
-        worker.shared.record.end_op(op, start);
+        worker.shared.record.end_op(op.kind(), start);
         result_of(frame, None)
     }
 }
@@ -214,11 +215,11 @@ unsafe fn perform_bounded(
     if cancel::is_cancelled_here() {
         return Err(OpError::Cancelled);
     }
-    let op = frame.op().kind();
-    let start = worker.shared.record.begin_op(op);
+    let op = *frame.op();
+    let start = worker.shared.record.begin_op(op.kind());
     // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
     // promise the memory that the op points to stays valid.
-    let result = match unsafe { submit(worker, frame, file) }? {
+    let result = match unsafe { submit(worker, frame, op, file) }? {
         Submitted::Complete => {
             worker::note_op_at_once(worker, frame, fd);
             worker.note_complete_at_once();
@@ -231,7 +232,7 @@ unsafe fn perform_bounded(
             result
         }
     };
-    worker.shared.record.end_op(op, start);
+    worker.shared.record.end_op(op.kind(), start);
     result
 }
 
@@ -245,27 +246,45 @@ impl Lent for InFlight {
 /// Submits an op to the driver. A thread outside `run` opens its driver with its first op.
 ///
 /// # Safety
-/// As [`ramie_driver::Driver::submit_fixed`].
+/// As [`ramie_driver::Driver::submit_known`].
 #[inline(always)]
 unsafe fn submit(
     worker: &Worker,
     frame: &OpFrame,
+    op: Op,
     file: Option<&FixedFile>,
 ) -> Result<Submitted, OpError> {
-    let submit = |driver: &mut ramie_driver::Driver| match file {
+    let submitted = worker.io.with_open_driver(
+        #[inline(always)]
+        |driver| {
+            // SAFETY: the caller's promise.
+            unsafe { driver.submit_known(NonNull::from(frame), op, file) }
+        },
+    );
+    match submitted {
+        Some(submitted) => Ok(submitted),
+        // SAFETY: the caller's promise.
+        None => unsafe { open_and_submit(worker, frame, file) },
+    }
+}
+
+/// # Safety
+/// As [`ramie_driver::Driver::submit_fixed`].
+#[cold]
+#[inline(never)]
+unsafe fn open_and_submit(
+    worker: &Worker,
+    frame: &OpFrame,
+    file: Option<&FixedFile>,
+) -> Result<Submitted, OpError> {
+    with_driver(worker, |driver| match file {
         // SAFETY: the caller's promise.
         Some(file) => unsafe { driver.submit_fixed(NonNull::from(frame), file) },
         // SAFETY: the caller's promise.
         None => unsafe { driver.submit(NonNull::from(frame)) },
-    };
-    match worker.io.with_open_driver(submit) {
-        Some(submitted) => Ok(submitted),
-        None => with_driver(worker, submit),
-    }
+    })
 }
 
-#[cold]
-#[inline(never)]
 fn with_driver<R>(
     worker: &Worker,
     f: impl FnOnce(&mut ramie_driver::Driver) -> R,
