@@ -8,7 +8,7 @@
 //! | state | held by | changed by |
 //! |---|---|---|
 //! | free | the pool's list | `take`, to filling |
-//! | filling | the pool or the kernel: one hold, and some that pass to the leases of later parts; each lease of a part: one | the last byte was filled: these holds are released, or one passes to the last part's lease |
+//! | filling | the pool or the kernel: one hold, and those for later parts; each lease of a part: one | the last byte was filled: these holds are released, or one passes to the last part's lease |
 //! | lent | leases only | the last lease that is dropped, on any thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!
@@ -24,8 +24,8 @@
 //! ([`Buffer::offer`]), and while the buffer is on offer, leases that are dropped on the driver's
 //! own thread are only counted, in `released`. The group subtracts this count when it withdraws the
 //! buffer ([`Buffer::withdraw`]). Until then it has a hold of its own, so the number of holders is
-//! too high and never reaches 0. Only the driver's thread finds its number in `offered_by`, and only
-//! this thread writes both fields.
+//! too high and never reaches 0. A driver is not `Send`, so one thread offers and withdraws a
+//! buffer. Only this thread finds its number in `offered_by`, and only it writes both fields.
 //!
 //! Safe code can raise the count without limit, because a part of a lease can be forgotten. A
 //! count that wrapped around would give the buffer back while leases of it are alive, so the
@@ -35,7 +35,7 @@
 mod lease;
 mod pool;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;

@@ -8,6 +8,12 @@ use super::*;
 /// A lease of a buffer's first `len` bytes, and the pool of the buffer.
 fn lease(len: usize) -> (Pool, Lease) {
     let mut pool = Pool::new();
+    let lease = lease_from(&mut pool, len);
+    (pool, lease)
+}
+
+/// A lease of the first `len` bytes of a buffer from `pool`.
+pub(crate) fn lease_from(pool: &mut Pool, len: usize) -> Lease {
     let receive = |room: NonNull<u8>, most: usize| {
         assert!(len <= most);
         // SAFETY: the room has at least `len` bytes.
@@ -15,8 +21,7 @@ fn lease(len: usize) -> (Pool, Lease) {
         len as i32
     };
     // SAFETY: as many bytes are initialized as are returned.
-    let lease = unsafe { pool.fill_whole(Size::Large, receive) }.expect("a lease");
-    (pool, lease)
+    unsafe { pool.fill_whole(Size::Large, receive) }.expect("a lease")
 }
 
 fn holders(lease: &Lease) -> &AtomicU32 {
@@ -41,6 +46,53 @@ fn a_part_of_a_lease_holds_the_buffer() {
     assert!(pool.has_returns(), "nobody holds the buffer any more");
     // SAFETY: the hold of `take`.
     unsafe { let_go(other, 1) };
+}
+
+/// The driver's own thread counts its releases, other threads release at once, and none is lost.
+#[test]
+fn releases_during_an_offer_count_when_it_ends() {
+    const PARTS: u32 = 3;
+    let mut pool = Pool::new();
+    let buffer = pool.take(Size::Large).expect("memory");
+    // SAFETY: held since `take`.
+    let head = unsafe { buffer.as_ref() };
+    head.offer(PARTS);
+    // SAFETY: each lease gets a hold of `offer`, and no bytes.
+    let [own, others, last] = [(); PARTS as usize].map(|()| unsafe { Lease::new(buffer, 0, 0) });
+    drop(own);
+    let counts = || (head.holders.load(Ordering::Relaxed), head.released.load(Ordering::Relaxed));
+    assert_eq!(counts(), (1 + PARTS, 1), "counted and not subtracted");
+    std::thread::spawn(|| drop(others)).join().expect("no panic");
+    assert_eq!(counts(), (PARTS, 1), "subtracted by another thread");
+    let released = head.withdraw();
+    assert_eq!((released, counts()), (1, (PARTS, 0)));
+    // SAFETY: the hold of `take`, and the released one.
+    unsafe { let_go(buffer, 1 + released) };
+    assert!(!pool.has_returns(), "a lease of the buffer is alive");
+    assert_eq!(counts(), (1, 0));
+    drop(last);
+    assert!(pool.has_returns(), "nobody holds the buffer any more");
+}
+
+/// A program may split a lease and drop the part as often as it wants.
+#[test]
+fn counted_releases_are_subtracted_before_they_are_too_many() {
+    let mut pool = Pool::new();
+    let buffer = pool.take(Size::Large).expect("memory");
+    // SAFETY: held since `take`.
+    let head = unsafe { buffer.as_ref() };
+    head.offer(1);
+    // SAFETY: the lease gets the hold of `offer`, and no bytes.
+    let mut lease = unsafe { Lease::new(buffer, 0, 0) };
+    for _ in 0..2 * MOST_RELEASED {
+        drop(lease.split_off(0));
+    }
+    assert!(head.holders.load(Ordering::Relaxed) <= 2 + MOST_RELEASED);
+    drop(lease);
+    let released = head.withdraw();
+    // SAFETY: the hold of `take`, and the released ones.
+    unsafe { let_go(buffer, 1 + released) };
+    assert!(pool.has_returns(), "nobody holds the buffer any more");
 }
 
 #[test]

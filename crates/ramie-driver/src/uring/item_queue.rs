@@ -90,31 +90,45 @@ impl IntoIterator for ItemQueue {
 #[cfg(test)]
 mod tests {
     use super::{ItemQueue, MultishotItem};
+    use crate::buffer::Pool;
+    use crate::buffer::tests::lease_from;
 
     fn number(item: &MultishotItem) -> u32 {
         match item {
             MultishotItem::Ready(number) => *number,
+            MultishotItem::Bytes(bytes) => bytes.len() as u32,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn items_come_out_in_the_order_in_which_they_went_in() {
-        // Each bit of `calls` is a push or a pop, so that all short histories are tried.
-        for calls in 0..1_u32 << 10 {
+        let mut pool = Pool::new();
+        // Each digit of `calls` to the base of 3 is a push of one of two kinds or a pop, so that
+        // all short histories are tried.
+        for calls in 0..3_u32.pow(8) {
             let mut queue = ItemQueue::default();
             let (mut pushed, mut popped) = (0, 0);
-            for call in 0..10 {
-                if calls >> call & 1 == 0 {
-                    queue.push_back(MultishotItem::Ready(pushed));
+            for call in 0..8 {
+                let kind = calls / 3_u32.pow(call) % 3;
+                if kind > 0 {
+                    queue.push_back(match kind {
+                        1 => MultishotItem::Ready(pushed),
+                        _ => MultishotItem::Bytes(lease_from(&mut pool, pushed as usize)),
+                    });
                     pushed += 1;
                 } else {
                     let expected = (popped < pushed).then_some(popped);
-                    assert_eq!(queue.pop_front().as_ref().map(number), expected);
+                    let first = match queue.take_bytes() {
+                        Some(bytes) => Some(MultishotItem::Bytes(bytes)),
+                        None => queue.pop_front(),
+                    };
+                    assert_eq!(first.as_ref().map(number), expected);
                     popped += u32::from(expected.is_some());
                 }
-                let last = (popped < pushed).then(|| pushed - 1);
-                assert_eq!(queue.back_mut().map(|item| number(item)), last);
+                if let Some(last) = queue.back_mut() {
+                    assert_eq!(number(last) + 1, pushed);
+                }
                 assert_eq!(queue.len(), (pushed - popped) as usize);
                 assert_eq!(queue.is_empty(), pushed == popped);
             }

@@ -1,5 +1,7 @@
 //! Multishot ops of a ring; their protocol is in [`crate::multishot`].
 
+mod bytes;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +17,11 @@ use super::reap::Reaper;
 use super::ring::Ring;
 use super::sqe;
 use crate::backend::Wait;
-use crate::buffer::{Lease, Size};
+use crate::buffer::Size;
 use crate::feature::{Feature, FeatureSet};
 use crate::multishot::{
     MAX_BYTES, MAX_ITEMS, MultishotId, MultishotInbox, MultishotItem, MultishotOp, NextItem,
-    NoBytes, Requests,
+    Requests,
 };
 use crate::sys::abi::MessageHeader;
 use crate::sys::{self, SockAddrStorage};
@@ -62,7 +64,6 @@ struct Multishot {
 }
 
 const _: () = assert!(size_of::<Multishot>() <= 128);
-const _: () = assert!(Size::Large.bytes() < MAX_BYTES);
 
 /// The multishot ops of one ring.
 pub(super) struct Multishots {
@@ -228,26 +229,6 @@ impl Multishots {
         Some(item)
     }
 
-    /// Takes the oldest bytes; if nothing has arrived and the op is armed, records the wake word of
-    /// the strand that waits.
-    #[inline]
-    pub(super) fn next_bytes_or_await(
-        &mut self,
-        id: MultishotId,
-        user: u64,
-    ) -> Result<Lease, NoBytes> {
-        let Some(op) = self.find(id) else { return Err(NoBytes::Other) };
-        if let Some(bytes) = op.items.take_bytes() {
-            op.bytes -= bytes.len();
-            return Ok(bytes);
-        }
-        if !op.items.is_empty() || op.state == MultishotState::Idle {
-            return Err(NoBytes::Other);
-        }
-        op.user = user;
-        Err(NoBytes::Pending)
-    }
-
     /// Removes and returns the wake word of the next strand to wake, as `await_item` or
     /// `MultishotInbox::request_stop` recorded it.
     pub(super) fn pop_notice(&mut self) -> Option<u64> {
@@ -281,40 +262,6 @@ fn needs_buffers(op: MultishotOp) -> bool {
 }
 
 impl Reaper {
-    /// Handles a completion of an op.
-    #[inline(always)]
-    pub(super) fn on_completion(&mut self, index: u32, result: i32, flags: u32) {
-        if !self.take_in_bytes(index, result, flags) {
-            self.on_item(index, result, flags);
-        }
-    }
-
-    /// Handles the usual completion: bytes in a part of a buffer, for an op that goes on, and whose
-    /// items have all been taken. Returns false if this completion is another one.
-    #[inline(always)]
-    fn take_in_bytes(&mut self, index: u32, result: i32, flags: u32) -> bool {
-        let Some(op) = self.multishots.at(index) else { return false };
-        let Some(filled) = Filled::of(result, flags) else { return false };
-        // Large buffers are not replaced by others, and one of them has fewer bytes than the number
-        // for which the op is paused. So it need not be paused.
-        let is_usual = cqueue::more(flags)
-            && matches!(op.op, MultishotOp::Receive { .. })
-            && op.size == Size::Large
-            && !op.is_stopped
-            && op.items.is_empty();
-        if !is_usual {
-            return false;
-        }
-        let Some(lease) = self.buffers.groups.lease_part(op.size, filled) else { return false };
-        op.bytes = lease.len();
-        op.items.set_bytes(lease);
-        let user = std::mem::take(&mut op.user);
-        if user != 0 {
-            self.multishots.notices.push_back(user);
-        }
-        true
-    }
-
     /// As [`on_completion`](Self::on_completion), for every completion.
     #[inline(never)]
     pub(super) fn on_item(&mut self, index: u32, result: i32, flags: u32) {

@@ -1,8 +1,8 @@
 //! The short way of a stream's bytes, from their completion to the strand.
 //!
-//! Most completions of multishot ops are a part of a large buffer, for an op that goes on, and whose
-//! items have all been taken. Each step of the general way decides among many other cases, and moves
-//! an item of three words through memory.
+//! Most completions of multishot ops are a part of a large buffer, for an op that goes on, and
+//! whose items have all been taken. Each step of the general way decides among many other cases,
+//! and moves an item of three words through memory.
 
 use io_uring::cqueue;
 
@@ -24,7 +24,7 @@ impl Reaper {
         }
     }
 
-    /// Handles the usual completion. Returns false if this is another one, and then changes nothing.
+    /// Handles the usual completion. Returns false, and changes nothing, if this is another one.
     #[inline(always)]
     fn take_in_bytes(&mut self, index: u32, result: i32, flags: u32) -> bool {
         let Some(op) = self.multishots.at(index) else { return false };
