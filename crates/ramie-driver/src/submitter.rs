@@ -12,8 +12,8 @@ use crate::variables::invalid_value;
 /// choice of a submitter matters while the worker is busy, so for fibers that compute. With
 /// [`Worker`](Submitter::Worker), an op that a fiber submits and its completion wait until the
 /// worker next looks, some dozens of switches later. A worker that often sleeps does not wait that
-/// long: it submits after two ops, and then after larger and larger batches. Another submitter sees them at once and does
-/// the kernel's part of the op on another CPU, which is then busy, too.
+/// long: it submits after two ops, and then after larger and larger batches. Another submitter sees
+/// an op at once and does the kernel's part of it on another CPU, which is then busy, too.
 ///
 /// One run on two CPUs (AMD Zen 4, Linux 6.18; `ramie-bench submitter` measures yours), in us, wall
 /// time and in brackets CPU time of the process:

@@ -15,13 +15,13 @@
 //! never parks inside a poll, where the code of the crates around the stream may have set
 //! thread-locals.
 //!
-//! *Collected writes.* Until the first `wait` of a call, small writes are collected if the last read
-//! found no bytes, because then the strand will probably wait. `wait` sends the collected bytes by
-//! an op before it receives, so the ring submits the sends of many connections together. All other
-//! writes of own mode try the system call: large ones, those after the first `wait`, and those of
-//! the last poll of a call. They never overtake collected bytes. If the socket has no room for all
-//! collected bytes, the rest stays here, and the call may end or change its mode before it is sent:
-//! the next `wait`, or the next flush in helper mode, sends it first.
+//! *Collected writes.* Until the first `wait` of a call, small writes are collected if the last
+//! read found no bytes, because then the strand will probably wait. `wait` sends the collected
+//! bytes by an op before it receives, so the ring submits the sends of many connections together.
+//! All other writes of own mode try the system call: large ones, those after the first `wait`, and
+//! those of the last poll of a call. They never overtake collected bytes. If the socket has no room
+//! for all collected bytes, the rest stays here, and the call may end or change its mode before it
+//! is sent: the next `wait`, or the next flush in helper mode, sends it first.
 //!
 //! - If a write wants to continue, the strand waits until the socket can be read or written,
 //!   because the server may stop reading until its answer is taken.

@@ -1,4 +1,4 @@
-//! What becomes of the bytes that a plain call collects before it first waits.
+//! Plain calls whose first bytes were collected, and the ends that these bytes can have.
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 

@@ -22,7 +22,8 @@ use crate::sys;
 use crate::sys::abi::Timespec;
 
 /// The time for which ops wait for further ops while fibers run, so that one enter submits them
-/// all, unless [`early`](super::early) submits them before. An enter costs some 300 ns, and evicts cache lines that the fibers use.
+/// all, unless [`early`](super::early) submits them before. An enter costs some 300 ns, and evicts
+/// cache lines that the fibers use.
 const GATHERING: Duration = Duration::from_micros(20);
 
 /// Ops that wait for further ops in order to enter the kernel together; none if `len` is 0.

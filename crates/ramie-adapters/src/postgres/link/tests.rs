@@ -176,7 +176,7 @@ fn a_send_that_fails_leaves_the_reason_of_the_server_to_the_next_reads() {
                 let (all, end) = read_all(&link);
                 assert!(all == reason);
                 let Poll::Ready(end) = end else { panic!("the send has not failed") };
-                // The end of the stream is reported as such, because it says more.
+                // The end of the stream comes before the error of the send.
                 let expected = (!is_closed).then_some(ErrorKind::BrokenPipe);
                 assert_eq!(end.err().map(|error| error.kind()), expected);
             }
