@@ -25,7 +25,7 @@ pub(crate) fn fill(map: &mut HeaderMap, content_type: HeaderValue) {
     debug_assert!(map.capacity() == 0);
     let is_typed = take_from(&TYPED, map);
     match map.values_mut().next() {
-        // The empty value has no memory, either.
+        // The replaced value is empty and owns no memory, so it may be forgotten.
         Some(value) if is_typed => mem::forget(mem::replace(value, content_type)),
         _ => insert(map, content_type),
     }

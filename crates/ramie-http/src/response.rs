@@ -47,7 +47,8 @@ pub trait IntoResponse {
 
 /// A response of this type.
 pub(crate) fn with_type(body: impl Into<Body>, content_type: HeaderValue) -> Response {
-    // Before the response, so that no panic could drop that, and it is built where it is returned.
+    // Before the response: no panic can then drop the response, so it is built where the caller
+    // wants it.
     let mut headers = HeaderMap::new();
     header_maps::fill(&mut headers, content_type);
     let mut response = Response::new(body.into());

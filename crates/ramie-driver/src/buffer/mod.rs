@@ -8,7 +8,7 @@
 //! | state | held by | changed by |
 //! |---|---|---|
 //! | free | the pool's list | `take`, to filling |
-//! | filling | the pool or the kernel: one hold, and those for later parts; each lease of a part: one | the last byte was filled: these holds are released, or one passes to the last part's lease |
+//! | filling | the pool or the kernel: one hold, and those for later parts; each lease of a part: one | the last byte was filled, or the group ends: one hold may pass to the last part's lease, the others are released |
 //! | lent | leases only | the last lease that is dropped, on any thread: to returned |
 //! | returned | the stack [`Returns`] | `take_all` of the pool: to free |
 //!

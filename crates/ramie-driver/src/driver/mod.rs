@@ -44,6 +44,13 @@ pub use pollable::UNPOLLABLE;
 /// sent::<ramie_driver::Driver>();
 /// ```
 ///
+/// The example above fails for this reason only, because the same lines compile without the bound:
+///
+/// ```
+/// fn kept<T>() {}
+/// kept::<ramie_driver::Driver>();
+/// ```
+///
 /// # Teardown
 /// Dropping a driver first cancels the ops in flight and waits for the last completion
 /// ([`drain`](Self::drain)), then closes the ring, and only then frees the memory that the kernel

@@ -44,8 +44,8 @@ impl Driver {
     }
 
     /// Takes the oldest bytes of a stream; if nothing has arrived and the op is armed, does what
-    /// [`await_item`](Self::await_item) does. A shorter
-    /// [`next_item_or_await`](Self::next_item_or_await) for the usual case.
+    /// [`await_item`](Self::await_item) does. The usual case
+    /// of [`next_item_or_await`](Self::next_item_or_await), in fewer steps.
     ///
     /// # Errors
     /// There are no bytes.

@@ -46,7 +46,7 @@ const MOST_BUFFERS: u16 = 256;
 const FIRST: u16 = 8;
 /// The largest number of parts of a buffer that are not empty, without the last one. (Only large
 /// buffers are filled part by part.) The group makes as many holds when it offers the buffer, so
-/// that no lease of a part needs an atomic instruction, which takes about 20 cycles.
+/// that leasing such a part needs no locked instruction, which takes about 20 cycles.
 const MOST_PARTS: u16 = (Size::Large.bytes() - 1) as u16;
 /// `IOU_PBUF_RING_INC`.
 const INCREMENTAL: u16 = 2;
@@ -64,8 +64,8 @@ struct OfferedBuffer {
 }
 
 impl OfferedBuffer {
-    /// Takes the buffer from the kernel. Returns the number of holds that the group has, and of
-    /// those that leases have released and nobody has subtracted.
+    /// Ends the offer, in the books of the group and of the buffer. Returns the number of holds
+    /// that the group has, and of those that leases have released and nobody has subtracted.
     fn withdraw(&self, is_incremental: bool, buffer: NonNull<Buffer>) -> u32 {
         if !is_incremental {
             return 1;
@@ -449,22 +449,30 @@ mod tests {
         leases
     }
 
-    #[test]
-    fn a_buffer_is_the_kernels_until_it_is_full() {
-        let Some(ring) = unless_refused(IoUring::new(4)) else { return };
+    /// A ring with a group of large buffers, whose memory is initialized. None: this kernel does
+    /// not fill buffers part by part.
+    fn offered() -> Option<(IoUring, Groups, Pool)> {
+        let ring = unless_refused(IoUring::new(4))?;
         if lacking(&ring).has(Feature::IncrementalBuffers) {
-            return skipped("this kernel does not fill buffers part by part");
+            skipped("this kernel does not fill buffers part by part");
+            return None;
         }
         let (mut groups, mut pool) = (Groups::new(true), Pool::new());
         assert!(groups.prepare(&ring, &mut pool, (Size::Large, true), false));
-        let size = Size::Large.bytes();
         for buffer in groups.groups[Size::Large as usize].iter().flat_map(|group| &group.buffers) {
             let Some(buffer) = buffer.buffer else { continue };
             // SAFETY: held by the entry of `buffers`.
             let memory = unsafe { buffer.as_ref() }.memory();
             // SAFETY: the memory belongs to the buffer, and no receive is in flight.
-            unsafe { memory.write_bytes(0, size) };
+            unsafe { memory.write_bytes(0, Size::Large.bytes()) };
         }
+        Some((ring, groups, pool))
+    }
+
+    #[test]
+    fn a_buffer_is_the_kernels_until_it_is_full() {
+        let Some((ring, mut groups, _pool)) = offered() else { return };
+        let size = Size::Large.bytes();
         let on_offer =
             |groups: &Groups| groups.groups[Size::Large as usize].as_ref().unwrap().on_offer();
         let lens = |leases: &[Lease]| leases.iter().map(|lease| lease.len()).collect::<Vec<_>>();
@@ -476,5 +484,43 @@ mod tests {
         assert_eq!((lens(&rest), on_offer(&groups)), (vec![size - 100], FIRST - 2));
         assert_eq!(rest[0].as_ptr(), first[1].as_ptr().wrapping_add(100));
         groups.close(&ring);
+    }
+
+    fn drop_all(leases: Vec<Lease>, elsewhere: bool) {
+        match elsewhere {
+            true => std::thread::spawn(|| drop(leases)).join().unwrap(),
+            false => drop(leases),
+        }
+    }
+
+    #[test]
+    fn a_full_buffer_comes_back_with_its_last_lease() {
+        for (early, elsewhere) in [(false, false), (false, true), (true, false), (true, true)] {
+            let Some((ring, mut groups, pool)) = offered() else { return };
+            let part = complete(&mut groups, 0, 100);
+            let empty = complete(&mut groups, 0, 0);
+            let (on_offer, later) = if early { (part, empty) } else { (empty, part) };
+            drop_all(on_offer, elsewhere);
+            let rest = complete(&mut groups, 0, Size::Large.bytes() - 100);
+            drop_all(rest, elsewhere);
+            assert!(!pool.has_returns(), "{early} {elsewhere}");
+            drop_all(later, elsewhere);
+            assert!(pool.has_returns(), "{early} {elsewhere}");
+            groups.close(&ring);
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_a_closed_group_comes_back_with_its_last_lease() {
+        for elsewhere in [false, true] {
+            let Some((ring, mut groups, mut pool)) = offered() else { return };
+            let first = complete(&mut groups, 0, 100);
+            let second = complete(&mut groups, 0, 100);
+            drop_all(first, elsewhere);
+            groups.close(&ring);
+            pool.reclaim();
+            drop_all(second, elsewhere);
+            assert!(pool.has_returns(), "{elsewhere}");
+        }
     }
 }

@@ -117,7 +117,7 @@ impl Incoming {
         Incoming { length: self.length, shared: Arc::clone(&self.shared), expectation }
     }
 
-    /// Prepares the body for the begin of the response. Returns whether the next request can be
+    /// Prepares the body for the beginning of the response. Returns whether the next request can be
     /// found behind the body, as far as that is known: it cannot if the client may leave the body
     /// out, if there are more than `most` bytes that nobody will read, or if a read has failed.
     pub(crate) fn settle(&self, stream: &Stream, most: u64) -> io::Result<bool> {

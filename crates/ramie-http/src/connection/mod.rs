@@ -210,7 +210,7 @@ enum Step {
 
 impl<P: Presence> Http1<'_, P> {
     fn converse(&mut self) -> io::Result<Ended> {
-        // The header of a proxy may have brought the begin of the first head.
+        // The header of a proxy may have brought the beginning of the first head.
         if !self.input.is_empty() {
             self.begin_head();
         }
@@ -341,7 +341,8 @@ impl<P: Presence> Http1<'_, P> {
         let mut call = || {
             if let Some(request) = request.take() {
                 let earlier = response.replace(self.service.router.call(request));
-                // There was none, and even then a destructor would be called.
+                // `response` was empty (see `answer_request`), but an assignment would still call
+                // its destructor.
                 debug_assert!(earlier.is_none());
                 mem::forget(earlier);
             }

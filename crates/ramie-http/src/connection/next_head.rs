@@ -125,7 +125,8 @@ impl<P: Presence> Http1<'_, P> {
             _ => {}
         }
         let received = self.receiver.receive(&mut self.input)?;
-        // First, so that the processor fetches its line of the cache while the head is parsed.
+        // Loaded for each head, although it decides only here, so that its cache line is there when
+        // `answer` looks at it.
         let is_late = self.presence.verdict() == Verdict::Late;
         if is_late && !received && self.is_in_head {
             return Err(LATE_HEAD.into());

@@ -15,7 +15,7 @@ pub(super) enum NoHead {
     Http2,
 }
 
-// In boxes, so that a head, which is one, too, is returned in registers.
+// In boxes, so that the result, a box in both cases, is returned in registers.
 impl From<Refusal> for Box<NoHead> {
     #[cold]
     fn from(refusal: Refusal) -> Self {

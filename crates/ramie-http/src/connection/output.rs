@@ -45,7 +45,8 @@ impl<'a> Output<'a> {
     }
 
     /// As [`flush`](Self::flush), for the caller that waits most often. Inlined, because the
-    /// processor predicts no return from a frame that has waited, and its lines are cold then.
+    /// processor predicts no return from a frame that has waited, and the cache lines of that frame
+    /// are cold then.
     #[inline(always)]
     pub(super) fn flush_inlined(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {

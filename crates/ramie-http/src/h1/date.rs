@@ -32,8 +32,8 @@ pub(crate) fn append_field_of_now(out: &mut Vec<u8>) {
     with_now(|now| out.extend_from_slice(&now.usual[FIELD_AT]));
 }
 
-/// Appends the end of a field, the field Date, and the begin of a Content-Length: at once, because
-/// each part that is appended costs a check for room.
+/// Appends the end of a field, the field Date, and the beginning of a Content-Length: at once,
+/// because each part that is appended costs a check for room.
 #[inline]
 pub(crate) fn append_amid_usual(out: &mut Vec<u8>) {
     with_now(|now| out.extend_from_slice(&now.usual));

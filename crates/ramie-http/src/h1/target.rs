@@ -50,8 +50,8 @@ pub(crate) enum TargetForm {
 
 const BAD_TARGET: Refusal = Refusal::malformed("the target of the request is not a URI");
 
-/// Finds the form of a target, and checks each of its bytes. If it is refused, that in `parsed` has
-/// no meaning.
+/// Finds the form of a target, and checks each of its bytes. If it is refused, the contents of
+/// `parsed` are meaningless.
 pub(crate) fn parse(method: &Method, target: &[u8], parsed: &mut Target) -> Result<(), Refusal> {
     match target {
         [b'/', ..] if *method != Method::CONNECT => {
@@ -130,7 +130,9 @@ mod tests {
     use super::*;
 
     fn parsed(method: Method, target: &[u8]) -> Option<Target> {
-        let mut parsed = Target::EMPTY;
+        // As if an earlier request had left it.
+        let form = TargetForm::Absolute;
+        let mut parsed = Target { form, path: (3, 9), has_query: true };
         parse(&method, target, &mut parsed).ok().map(|()| parsed)
     }
 

@@ -4,7 +4,7 @@
 //! | count | of | ends with |
 //! |---|---|---|
 //! | `running` | handlers, those of streams that were reset included | the fiber of the handler |
-//! | `unsent` | responses that the client has not taken, from the begin of their requests | the last byte that hyper hands to the transport, or a reset |
+//! | `unsent` | responses that the client has not taken, from the beginning of their requests | the last byte that hyper hands to the transport, or a reset |
 //!
 //! A response is held by what is left of it: the future of the response, then its body, then the
 //! pieces of the body that wait in hyper for the window of the stream. hyper drops a piece when it

@@ -218,7 +218,7 @@ impl Router {
         Next { layers: &self.layers, last: &|request| self.dispatch(request) }.call(request)
     }
 
-    /// Inlined, because the frames of handlers lie below this.
+    /// Finds the handler of a request, and calls it.
     #[inline]
     fn dispatch(&self, mut request: Request) -> Response {
         match self.find(&mut request) {
@@ -227,6 +227,7 @@ impl Router {
         }
     }
 
+    /// The response without a handler: 405, or 501 for a method that neither HTTP nor a route has.
     #[cold]
     #[inline(never)]
     fn refuse(&self, method: &Method, why: NoHandler<'_>) -> Response {

@@ -104,7 +104,7 @@ fn parts_of_a_form_are_read_while_they_arrive() {
             begin.len() + rest.len()
         ));
         client.send(begin);
-        seen.recv().expect("the handler has read the begin of the part");
+        seen.recv().expect("the handler has read the beginning of the part");
         client.send(&rest);
         client.expect((200, (1 << 20).to_string()), false);
     });

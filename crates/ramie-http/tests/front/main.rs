@@ -202,7 +202,7 @@ fn tls_begins_behind_the_header() {
         run(server.proxy_protocol(["127.0.0.1".parse().unwrap()]), |_| {
             let name = "a.test".try_into().unwrap();
             let mut session = rustls::ClientConnection::new(Arc::clone(&config), name).unwrap();
-            // The header and the begin of the handshake in one segment.
+            // The header and the beginning of the handshake in one segment.
             let mut first = VERSION_1.as_bytes().to_vec();
             session.write_tls(&mut first).unwrap();
             let mut stream = connect(address);

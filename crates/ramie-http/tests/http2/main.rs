@@ -257,7 +257,7 @@ fn idle_connections_end() {
         let (mut client, driven) = connect(address);
         assert_eq!(ask(&mut client, "/").1, "hello");
         driven.join().unwrap().unwrap();
-        // One that sends nothing but the begin of a preface.
+        // One that sends nothing but the beginning of a preface.
         let mut stream = TcpStream::connect(address).unwrap();
         std::io::Write::write_all(&mut stream, b"PRI * HTTP/2.0\r\n\r\n").unwrap();
         let mut rest = Vec::new();

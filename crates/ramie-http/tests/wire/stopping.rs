@@ -49,7 +49,8 @@ fn a_head_that_has_begun_is_answered() {
     let mut client = rig.connect();
     client.send(GET);
     client.answer();
-    // The server has the begin of the second request, because it answers the first one behind it.
+    // The server has the beginning of the second request, because it answers the first one behind
+    // it.
     client.send(GET.to_owned() + "GET / HTTP/1.1\r\n");
     client.answer();
     rig.handle.stop();

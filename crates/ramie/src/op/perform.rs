@@ -143,8 +143,9 @@ impl<'a> Request<'a> {
             return unsafe { perform_bounded(&worker, kind, frame, deadline, file) };
         };
         let start = worker.shared.record.begin_op(op.kind());
-        // SAFETY: the frame stays in place until it is released; by the caller's promise the memory
-        // that the op points to stays valid, and the file belongs to the op's descriptor.
+        // SAFETY: `op` is the op of the frame, which stays in place until it is released; by the
+        // caller's promise the memory that the op points to stays valid, and the file belongs to
+        // the op's descriptor.
         match unsafe { submit(&worker, frame, op, file) }? {
             Submitted::Complete => {
                 worker::note_op_at_once(&worker, frame, fd);
@@ -217,8 +218,9 @@ unsafe fn perform_bounded(
     }
     let op = *frame.op();
     let start = worker.shared.record.begin_op(op.kind());
-    // SAFETY: the frame stays in place until `wait_for` has seen it complete; by the caller's
-    // promise the memory that the op points to stays valid.
+    // SAFETY: `op` is the op of the frame, which stays in place until `wait_for` has seen it
+    // complete; by the caller's promise the memory that the op points to stays valid, and the file
+    // belongs to the op's descriptor.
     let result = match unsafe { submit(worker, frame, op, file) }? {
         Submitted::Complete => {
             worker::note_op_at_once(worker, frame, fd);
@@ -268,6 +270,8 @@ unsafe fn submit(
     }
 }
 
+/// Submits the first op of a thread outside a runtime, which has no driver yet.
+///
 /// # Safety
 /// As [`ramie_driver::Driver::submit_fixed`].
 #[cold]

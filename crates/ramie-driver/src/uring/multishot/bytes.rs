@@ -12,7 +12,7 @@ use crate::multishot::{MAX_BYTES, MultishotId, MultishotOp, NoBytes};
 use crate::uring::buffer_ring::Filled;
 use crate::uring::reap::Reaper;
 
-// So an op whose only item is a part of a large buffer is not to be paused.
+// An op whose only item is a part of a large buffer has less than MAX_BYTES, so it is not paused.
 const _: () = assert!(Size::Large.bytes() < MAX_BYTES);
 
 impl Reaper {

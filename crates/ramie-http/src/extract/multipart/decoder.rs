@@ -189,7 +189,7 @@ type Decoded = (usize, Option<PartFound>);
 
 const NEEDS_MORE: Result<Decoded, MultipartFault> = Ok((0, Some(PartFound::NeedsMore)));
 
-/// Where the input ends with the begin of the delimiter; its length if it does not.
+/// Where the input ends with the beginning of the delimiter; its length if it does not.
 fn begun(input: &[u8], delimiter: &[u8]) -> usize {
     let from = input.len().saturating_sub(delimiter.len() - 1);
     // A delimiter has one carriage return, at its begin.

@@ -56,7 +56,7 @@ fn check_head(input: &[u8], random: &mut Random) {
         assert_eq!(format!("{at_once:?}"), format!("{parsed:?}"));
     }
     let begun = head::check_begun(&bytes[..random.below(length)], &LIMITS);
-    assert_eq!(begun, Ok(()), "the begin of a good head was refused");
+    assert_eq!(begun, Ok(()), "the beginning of a good head was refused");
     reference::assert_is_head(bytes);
     assert_parts_are_of(&parsed, bytes);
 }

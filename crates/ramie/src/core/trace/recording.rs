@@ -119,7 +119,7 @@ impl Recording {
         Recording(())
     }
 
-    /// The clock of the events, at the begin of the recording.
+    /// The clock of the events, at the beginning of the recording.
     pub(crate) fn clock(&self) -> TickClock {
         state().clock
     }

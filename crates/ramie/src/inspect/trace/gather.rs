@@ -51,7 +51,7 @@ pub(super) struct Gatherer<'a> {
     part: usize,
 }
 
-/// The first event of each buffer that is there at the begin of a trace.
+/// The first event of each buffer that is there at the beginning of a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstEvent {
     Oldest,

@@ -18,7 +18,7 @@
 //! | `BUFR` | a buffer: its number (u32), the index of its worker or `u32::MAX` (u32), the id of its thread (u32), the number of the first event that could be in the trace (u64), the name of the thread (text) |
 //! | `TEXT` | entries of an address (u64) and a text. Comes before the events that have the address |
 //! | `EVTS` | the number of a buffer (u32), the number of the first event in it (u64), then packed events, whose words `core/trace/event.rs` describes. Numbers that are left out were overwritten |
-//! | `STRD` | a strand, as a dump has it: its id (u64), the begin of its wait in ns (u64; 0: it does not wait), its descriptor plus 1 (u32; 0: none), and the texts of its name, closure, spawn location, wait, and location of the wait; an empty text: unknown |
+//! | `STRD` | a strand, as a dump has it: its id (u64), the beginning of its wait in ns (u64; 0: it does not wait), its descriptor plus 1 (u32; 0: none), and the texts of its name, closure, spawn location, wait, and location of the wait; an empty text: unknown |
 //! | `DONE` | the number of workers without a buffer (u64), and 1 if events were left out because the trace had reached its largest size (u32). The last chunk |
 //!
 //! A trace without `DONE` was cut off; all in it is of use nevertheless, because each text comes
