@@ -190,13 +190,10 @@ impl Driver {
     /// In the child of a fork.
     #[inline]
     pub unsafe fn submit(&mut self, frame: NonNull<OpFrame>) -> Submitted {
-        self.check_fork();
         // SAFETY: the caller keeps the frame alive.
-        let frame = unsafe { frame.as_ref() };
-        let taken = HandedOut::<TakenIn>::new();
-        let submitted = self.backend.submit(frame);
-        taken.settle();
-        submitted
+        let op = *unsafe { frame.as_ref() }.op();
+        // SAFETY: the caller's promise; `op` is the frame's op.
+        unsafe { self.submit_known(frame, op, None) }
     }
 
     /// As [`submit`](Self::submit), for an op on a stream that may have an index in the file table,
@@ -211,10 +208,9 @@ impl Driver {
     #[inline]
     pub unsafe fn submit_fixed(&mut self, frame: NonNull<OpFrame>, file: &FixedFile) -> Submitted {
         // SAFETY: the caller keeps the frame alive.
-        let op = unsafe { frame.as_ref() };
-        self.backend.attach(op, file);
-        // SAFETY: the caller's promise.
-        unsafe { self.submit(frame) }
+        let op = *unsafe { frame.as_ref() }.op();
+        // SAFETY: the caller's promise; `op` is the frame's op.
+        unsafe { self.submit_known(frame, op, Some(file)) }
     }
 
     /// As [`submit`](Self::submit), or as [`submit_fixed`](Self::submit_fixed) with a file. For

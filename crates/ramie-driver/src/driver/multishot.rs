@@ -43,9 +43,9 @@ impl Driver {
         }
     }
 
-    /// Takes the oldest bytes of a stream; if nothing has arrived and the op is armed, does what
-    /// [`await_item`](Self::await_item) does. The usual case
-    /// of [`next_item_or_await`](Self::next_item_or_await), in fewer steps.
+    /// Takes the oldest bytes of a stream; if nothing has arrived and the op is armed, records
+    /// `user` as [`await_item`](Self::await_item) does. This is the usual case of
+    /// [`next_item_or_await`](Self::next_item_or_await), in fewer steps.
     ///
     /// # Errors
     /// There are no bytes.

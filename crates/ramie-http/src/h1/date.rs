@@ -10,7 +10,8 @@ use std::{
 use httpdate::HttpDate;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The whole field, in whose middle the date is written, and what is around it in most heads.
+/// The field with some date, behind the end of the field before it and before the name of the field
+/// that follows it in most heads.
 const USUAL: &[u8; 55] = b"\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: ";
 const FIELD_AT: Range<usize> = 2..39;
 const DATE_AT: Range<usize> = 8..37;

@@ -286,7 +286,7 @@ impl Router {
     }
 }
 
-/// Why the path of a request leads to no handler.
+/// Why a request has no handler.
 enum NoHandler<'a> {
     /// The route lacks the method.
     OfMethod(&'a MethodRouter),

@@ -266,27 +266,24 @@ unsafe fn submit(
     match submitted {
         Some(submitted) => Ok(submitted),
         // SAFETY: the caller's promise.
-        None => unsafe { open_and_submit(worker, frame, file) },
+        None => unsafe { open_and_submit(worker, frame, op, file) },
     }
 }
 
 /// Submits the first op of a thread outside a runtime, which has no driver yet.
 ///
 /// # Safety
-/// As [`ramie_driver::Driver::submit_fixed`].
+/// As [`submit`].
 #[cold]
 #[inline(never)]
 unsafe fn open_and_submit(
     worker: &Worker,
     frame: &OpFrame,
+    op: Op,
     file: Option<&FixedFile>,
 ) -> Result<Submitted, OpError> {
-    with_driver(worker, |driver| match file {
-        // SAFETY: the caller's promise.
-        Some(file) => unsafe { driver.submit_fixed(NonNull::from(frame), file) },
-        // SAFETY: the caller's promise.
-        None => unsafe { driver.submit(NonNull::from(frame)) },
-    })
+    // SAFETY: the caller's promise.
+    with_driver(worker, |driver| unsafe { driver.submit_known(NonNull::from(frame), op, file) })
 }
 
 fn with_driver<R>(
