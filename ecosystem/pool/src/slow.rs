@@ -7,8 +7,8 @@ use ramie_pool::Pool;
 
 use crate::exchange::{Exchange, Server};
 
-const QUERIES: usize = 1000;
-const DELAY: Duration = Duration::from_millis(100);
+pub const QUERIES: usize = 1000;
+pub const DELAY: Duration = Duration::from_millis(100);
 /// The most that all may take, as a multiple of one. One after another they would take 1,000 times
 /// as long. The target is 1.3 times, which the bench measures, because the server runs on the same
 /// processors and needs them for a thousand queries.
@@ -59,6 +59,11 @@ fn attempt<M: Server>(pool: &Pool<M>) -> f64 {
             }
         });
     });
+    report(one, all)
+}
+
+/// Prints how long one query and all took, and returns how many times as long all took.
+pub fn report(one: Duration, all: Duration) -> f64 {
     let ratio = all.as_secs_f64() / one.as_secs_f64();
     println!("  1 query: {one:.1?}, {QUERIES} queries at once: {all:.1?}, {ratio:.2} times");
     ratio

@@ -3,14 +3,17 @@
 use std::{
     path::{Path, PathBuf},
     rc::Rc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{net::UnixStream, task::LocalSet};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
 use super::{CONNECTIONS, STRANDS, TIME};
-use crate::postgres::{DATABASE, USER};
+use crate::{
+    postgres::{DATABASE, USER},
+    slow::{self, DELAY, QUERIES},
+};
 
 fn measure<M: bb8::ManageConnection<Error: std::fmt::Debug>>(
     manager: M,
@@ -112,4 +115,50 @@ pub fn tokio_postgres(socket: &Path) -> f64 {
         assert_eq!(asked.expect("an answer").get::<_, i64>(0), number);
     };
     measure(Clients(socket.to_owned()), ask)
+}
+
+/// Asks [`QUERIES`] slow queries at once, several times; returns how many times as long as one query
+/// all took.
+pub fn slow_postgres(socket: &Path, attempts: usize) -> Vec<f64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    LocalSet::new().block_on(&runtime, async {
+        let pool = bb8::Pool::builder()
+            .max_size(QUERIES as u32)
+            .min_idle(QUERIES as u32)
+            .test_on_check_out(false)
+            .build(Clients(socket.to_owned()))
+            .await
+            .expect("a pool");
+        let mut ratios = Vec::new();
+        for _ in 0..attempts {
+            let one = time(ask_slowly(pool.clone(), 1)).await;
+            let all = time(async {
+                let ask = |number| tokio::task::spawn_local(ask_slowly(pool.clone(), number));
+                let strands: Vec<_> = (0..QUERIES as u64).map(ask).collect();
+                for strand in strands {
+                    strand.await.expect("no panic");
+                }
+            });
+            ratios.push(slow::report(one, all.await));
+        }
+        ratios
+    })
+}
+
+async fn ask_slowly(pool: bb8::Pool<Clients>, number: u64) {
+    let connection = pool.get().await.expect("a connection");
+    let sql = format!("SELECT {number} FROM pg_sleep({})", DELAY.as_secs_f64());
+    let messages = connection.client.simple_query(&sql).await.expect("an answer");
+    let answer = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    assert_eq!(answer, Some(&*number.to_string()));
+}
+
+async fn time(future: impl Future<Output = ()>) -> Duration {
+    let start = Instant::now();
+    future.await;
+    start.elapsed()
 }
