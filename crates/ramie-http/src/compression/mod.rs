@@ -166,11 +166,7 @@ fn encoded(body: Body, coding: Coding) -> Body {
         kind @ (BodyKind::Full(_) | BodyKind::File(_)) => {
             Body::from_writer(move |out| encode_read(Body(kind), coding, out, false))
         }
-        kind @ (BodyKind::Read { .. } | BodyKind::Incoming(_)) => {
-            Body::from_writer(move |out| encode_read(Body(kind), coding, out, true))
-        }
-        #[cfg(feature = "http2")]
-        kind @ BodyKind::Arriving(_) => {
+        kind @ (BodyKind::Read { .. } | BodyKind::Incoming(_) | BodyKind::Arriving(_)) => {
             Body::from_writer(move |out| encode_read(Body(kind), coding, out, true))
         }
     }
