@@ -132,7 +132,8 @@ impl<S: Send + Sync + 'static> Router<S> {
     }
 
     /// Adds all routes of another router behind a prefix. The other's middleware stays around its
-    /// routes; its fallback is dropped. Handlers see the whole path.
+    /// routes; its fallback is dropped. Handlers see the whole path. The other's route `/` becomes
+    /// the prefix without a slash: behind `/users` it matches `/users`, and not `/users/`.
     ///
     /// # Panics
     /// As [`route`](Self::route), and if the prefix ends with `/`.
