@@ -59,7 +59,7 @@ pub struct Limits {
     pub field_bytes: usize,
     /// Bytes of a body, without the lines of chunks.
     pub body_bytes: u64,
-    /// Bytes of the fields behind a body.
+    /// Bytes of the fields behind a body, with the empty line that ends them.
     pub trailer_bytes: usize,
     /// The time from the accept of a connection to the end of its TLS handshake, and to that of the
     /// header of a proxy.
