@@ -46,6 +46,25 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 ///     Server::bind("127.0.0.1:8080")?.serve(router)
 /// }
 /// ```
+///
+/// A server that stops on SIGTERM. Requests that run get [`grace`](Self::grace):
+/// ```no_run
+/// use ramie::{signal, structured::race};
+/// use ramie_http::{Router, Server, get};
+///
+/// #[ramie::main]
+/// fn main() -> std::io::Result<()> {
+///     let router = Router::new().route("/", get(|| "Hello, world!\n"));
+///     let server = Server::bind("127.0.0.1:8080")?;
+///     // The signal ends the race, and so cancels `serve`, which then stops the server in order.
+///     // If the server fails, the race cancels the wait for the signal.
+///     let ended = race(|racers| {
+///         racers.spawn(signal::terminate);
+///         racers.spawn(|| server.serve(router));
+///     });
+///     ended.expect("two strands")
+/// }
+/// ```
 pub struct Server {
     listeners: Listeners,
     limits: Limits,
