@@ -90,10 +90,12 @@ pub struct Files {
 const INDEX: &str = "index.html";
 
 impl Files {
-    /// Opens a directory.
+    /// Opens a directory. One that the process must not read or search is opened, too; the
+    /// responses are then 403.
     ///
     /// # Errors
-    /// It cannot be opened, or is none.
+    /// The path does not exist, is not a directory, or leads through a directory that the process
+    /// must not search. The error does not name the path.
     pub fn new(directory: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Files {
             root: Arc::new(open::open_root(directory.as_ref())?),
