@@ -49,8 +49,8 @@ use crate::{
 /// | must not be read | 403 |
 ///
 /// Symbolic links that stay in the directory are followed; where the kernel refuses openat2(2),
-/// none is. If the directory is renamed, its files are served still; if another one takes its name,
-/// that is not.
+/// none is. If the directory is renamed, its files are still served, and not those of a directory
+/// that takes its name.
 ///
 /// Files are sent without copying them through the program. Their tags are strong: they are made
 /// of the inode, the size, and the time of the last change in nanoseconds.
