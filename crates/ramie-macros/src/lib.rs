@@ -48,7 +48,7 @@ impl Mistake {
 /// For the other options build a `ramie::Runtime` by hand. The function takes no arguments and
 /// keeps its return type.
 ///
-/// ```ignore
+/// ```
 /// #[ramie::main(workers = 2, stack_size = 65_536)]
 /// fn main() -> std::io::Result<()> {
 ///     ramie::fiber::spawn(|| println!("on a fiber")).join().unwrap();
@@ -81,7 +81,7 @@ pub fn main(arguments: TokenStream, function: TokenStream) -> TokenStream {
 /// harness does not count as one that may wake a strand; other threads do, also those of other
 /// tests.
 ///
-/// ```ignore
+/// ```
 /// #[ramie::test(driver = "poll", workers = 1)]
 /// fn an_answer_comes() -> std::io::Result<()> {
 ///     let answer = ramie::fiber::spawn(|| 42);
