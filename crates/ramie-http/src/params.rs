@@ -1,5 +1,7 @@
 //! The parameters of a route, with their values in a request.
 
+use std::fmt;
+
 use percent_encoding::percent_decode_str;
 
 /// Memory for texts up to this size is kept for the next request.
@@ -9,7 +11,7 @@ const PARAMS_KEPT: usize = 16;
 
 /// Names and decoded values in the order of the route. All texts lie in one, so that a request
 /// makes no allocation if an earlier one has left its memory.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RouteParams {
     text: String,
     /// Where each name and each value ends; the next name begins behind the value.
@@ -46,6 +48,12 @@ impl RouteParams {
         }
         self.text.clear();
         self.ends.clear();
+    }
+}
+
+impl fmt::Debug for RouteParams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A request, as a handler gets it.
 
 use std::{
+    fmt,
     net::SocketAddr,
     ops::{Deref, DerefMut},
     sync::{Arc, OnceLock},
@@ -34,7 +35,6 @@ pub struct Request {
 }
 
 /// A request without its body.
-#[derive(Debug)]
 pub struct Parts {
     /// The head that was received. If the program made the request, only its method and its version
     /// have a meaning, and `uri` and `headers` are set.
@@ -221,6 +221,22 @@ impl Parts {
     }
 }
 
+/// As the methods show it, because the fields keep memory of earlier requests.
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("method", self.method())
+            .field("uri", self.uri())
+            .field("version", &self.version())
+            .field("headers", self.headers())
+            .field("peer", &self.peer)
+            .field("route", &self.route())
+            .field("params", &self.params)
+            .field("extensions", &self.extensions)
+            .finish()
+    }
+}
+
 #[inline]
 fn path_of<'a>(uri: &'a OnceLock<Box<Uri>>, head: &'a Head) -> &'a str {
     uri.get().map_or_else(|| head.path(), |uri| uri.path())
@@ -359,7 +375,7 @@ impl From<Request> for http::Request<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{h1::head, limits::Limits};
+    use crate::{Router, get, h1::head, limits::Limits};
 
     fn received(text: &str) -> Request {
         let mut parts = PartsBox::take();
@@ -396,5 +412,19 @@ mod tests {
         assert_eq!(request.header("a"), Some(&b"c"[..]));
         let made = http::Request::from(request);
         assert_eq!((made.version(), made.headers()["a"].as_bytes()), (Version::HTTP_10, &b"c"[..]));
+    }
+
+    #[test]
+    fn the_text_for_debugging_names_nothing_of_an_earlier_request() {
+        let router = Router::new().route("/{earlier}", get(|| ()));
+        let earlier = received("GET /value HTTP/1.1\r\nHost: h\r\nX-A: secret\r\n\r\n");
+        drop(router.call(earlier));
+        let text = format!("{:?}", received("GET /now?a HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!(
+            text,
+            "Request { parts: Parts { method: GET, uri: /now?a, version: HTTP/1.1, headers: \
+             {\"host\": \"h\"}, peer: None, route: None, params: {}, extensions: {} }, \
+             body: Body { length: Some(0), .. } }"
+        );
     }
 }
