@@ -117,8 +117,8 @@ pub fn tokio_postgres(socket: &Path) -> f64 {
     measure(Clients(socket.to_owned()), ask)
 }
 
-/// Asks [`QUERIES`] slow queries at once, several times; returns how many times as long as one query
-/// all took.
+/// Asks [`QUERIES`] slow queries at once, several times; returns how many times as long as one
+/// query all took.
 pub fn slow_postgres(socket: &Path, attempts: usize) -> Vec<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
