@@ -73,6 +73,12 @@ fn signal(id: u32, name: &str) {
     assert!(sent.expect("kill is there").success(), "{id} has ended already");
 }
 
+/// Stops a process. Until it has stopped, the kernel may deliver a SIGTERM that came later first.
+fn stop(id: u32) {
+    signal(id, "STOP");
+    wait_until(|| status_of(id, "State").starts_with('T'));
+}
+
 /// A supervisor that is killed at the end of its test, or when the test takes too long; its
 /// processes end with it.
 struct Supervisor {
@@ -394,7 +400,7 @@ fn a_second_request_to_end_kills_at_once() {
     let mut supervisor = Supervisor::scene("sleepers");
     let processes = [supervisor.up(), supervisor.up()];
     // Stopped, they cannot end when they are asked to.
-    processes.iter().for_each(|process| signal(process.2, "STOP"));
+    processes.iter().for_each(|process| stop(process.2));
     supervisor.signal("TERM");
     supervisor.signal("INT");
     // The supervisor may see the two signals together; SIGKILL ends stopped processes, too.
@@ -420,7 +426,7 @@ fn is_asked_twice_in_time() -> bool {
     let mut supervisor = Supervisor::scene("sleepers");
     let processes = [supervisor.up(), supervisor.up()];
     // The processes end when they continue, unless they were killed.
-    processes.iter().for_each(|process| signal(process.2, "STOP"));
+    processes.iter().for_each(|process| stop(process.2));
     let id = supervisor.child.id();
     let first = Instant::now();
     ask_to_end(id);
