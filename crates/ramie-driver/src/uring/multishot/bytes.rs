@@ -70,3 +70,53 @@ impl Multishots {
         Err(NoBytes::Pending)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::{Backend, Wait};
+    use crate::config::Config;
+    use crate::feature::{Feature, FeatureSet};
+    use crate::multishot::NextItem;
+    use crate::uring::Uring;
+    use crate::uring::tests::{skipped, unless_refused};
+
+    /// The wake word of the strand that waits.
+    const STRAND: u64 = 7;
+    /// Less than a small buffer.
+    const PART: usize = Size::Small.bytes() / 4;
+
+    #[test]
+    fn bytes_that_are_taken_in_time_never_pause_an_op() {
+        // Without incremental buffers, an op begins with small ones.
+        let masked = FeatureSet::EMPTY.with(Feature::IncrementalBuffers);
+        let config = Config { masked, ..Config::default() };
+        let Some(mut uring) = unless_refused(Uring::open(&config)) else { return };
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let op = MultishotOp::Receive { fd: ours.as_raw_fd() };
+        let Some(id) = uring.start_multishot(op, &Arc::default()) else {
+            return skipped("this kernel has no such ops");
+        };
+        assert!(matches!(uring.next_bytes_or_await(id, STRAND), Err(NoBytes::Other)), "not armed");
+        assert!(matches!(uring.next_item(id), NextItem::Pending), "armed");
+        // Parts that do not fill a small buffer go the general way, and are taken by the short one.
+        for sent in (0..8 * MAX_BYTES).step_by(PART) {
+            let next = uring.next_bytes_or_await(id, STRAND);
+            assert!(matches!(next, Err(NoBytes::Pending)), "after {sent} bytes: {next:?}");
+            theirs.write_all(&[b'a'; PART]).unwrap();
+            uring.turn(Wait::Never).unwrap();
+            assert_eq!(uring.pop_notice(), Some(STRAND));
+            let bytes = uring.next_bytes_or_await(id, STRAND).unwrap();
+            assert_eq!(bytes.len(), PART);
+            assert!(bytes.iter().all(|byte| *byte == b'a'));
+        }
+        assert!(uring.stop_multishot(id));
+        let next = uring.next_bytes_or_await(id, STRAND);
+        assert!(matches!(next, Err(NoBytes::Other)), "stopped: {next:?}");
+    }
+}
