@@ -42,14 +42,14 @@ impl<S: Send + Sync + 'static> MethodRouter<S> {
     #[must_use]
     #[track_caller]
     pub fn on<Args: 'static>(mut self, method: Method, handler: impl Handler<Args, S>) -> Self {
+        // The path is known only in the router.
+        let is_new = self.own(&method).is_none();
+        assert!(is_new, "two handlers for {method} in the methods of one path");
         self.add(method, boxed(handler));
         self
     }
 
-    #[track_caller]
     fn add(&mut self, method: Method, handler: BoxedHandler<S>) {
-        let is_new = self.by_method.iter().all(|(own, _)| *own != method);
-        assert!(is_new, "{method} of one path has two handlers");
         self.by_method.push((method, handler));
         let mut allowed: Vec<_> = self.by_method.iter().map(|(own, _)| own.as_str()).collect();
         if let Some(at) = allowed.iter().position(|own| *own == "GET")
@@ -60,9 +60,16 @@ impl<S: Send + Sync + 'static> MethodRouter<S> {
         self.allowed = allowed.join(", ");
     }
 
+    /// The handler of this method alone.
+    pub(super) fn own(&self, method: &Method) -> Option<&BoxedHandler<S>> {
+        self.by_method.iter().find(|(own, _)| own == method).map(|(_, handler)| handler)
+    }
+
     #[track_caller]
     pub(super) fn merge(&mut self, path: &str, other: MethodRouter<S>) {
         for (method, handler) in other.by_method {
+            let is_new = self.own(&method).is_none();
+            assert!(is_new, "the path {path:?} has two handlers for {method}");
             self.add(method, handler);
         }
         if other.any.is_some() {
@@ -111,11 +118,6 @@ impl MethodRouter {
         // The connection sends no body in response to HEAD.
         let as_get = if *method == Method::HEAD { self.own(&Method::GET) } else { None };
         as_get.or(self.any.as_ref())
-    }
-
-    /// The handler of this method alone.
-    pub(super) fn own(&self, method: &Method) -> Option<&BoxedHandler<()>> {
-        self.by_method.iter().find(|(own, _)| own == method).map(|(_, handler)| handler)
     }
 
     /// The value of Allow.

@@ -1,5 +1,6 @@
 //! From the path and the method of a request to its handler.
 
+mod foreign;
 mod literals;
 mod methods;
 
@@ -115,10 +116,14 @@ impl<S: Send + Sync + 'static> Router<S> {
     /// # Panics
     /// If the path does not begin with `/`, has a malformed parameter, or conflicts with another
     /// path, such as `/{a}` with `/{b}`; if a method has a handler already.
+    ///
+    /// If a segment begins with `:` or `*`, or is `{name...}` or `{$}`, because other routers give
+    /// these a meaning. Here, `{name}` is one segment, and `{*name}` is all that follows.
     #[must_use]
     #[track_caller]
     pub fn route(mut self, path: &str, methods: MethodRouter<S>) -> Self {
         assert!(path.starts_with('/'), "the path of a route begins with /, unlike {path:?}");
+        foreign::refuse(path);
         if let Some((_, own)) = self.paths.iter_mut().find(|(own, _)| **own == *path) {
             own.merge(path, methods);
             return self;
@@ -136,11 +141,16 @@ impl<S: Send + Sync + 'static> Router<S> {
     /// the prefix without a slash: behind `/users` it matches `/users`, and not `/users/`.
     ///
     /// # Panics
-    /// As [`route`](Self::route), and if the prefix ends with `/`.
+    /// As [`route`](Self::route), and if the prefix is empty or ends with `/`:
+    /// [`merge`](Self::merge) adds routes without a prefix.
     #[must_use]
     #[track_caller]
     pub fn nest(mut self, prefix: &str, router: Router<S>) -> Self {
+        let is_of_root = matches!(prefix, "" | "/");
+        assert!(!is_of_root, "{prefix:?} is no prefix: use `merge` to add routes without a prefix");
+        assert!(prefix.starts_with('/'), "the prefix {prefix:?} must begin with /");
         assert!(!prefix.ends_with('/'), "the prefix {prefix:?} must not end with /");
+        foreign::refuse(prefix);
         for (path, methods) in router.paths {
             let whole = if &*path == "/" { prefix.to_owned() } else { format!("{prefix}{path}") };
             self = self.route(&whole, methods.with_layers(&router.layers));
@@ -148,7 +158,7 @@ impl<S: Send + Sync + 'static> Router<S> {
         self
     }
 
-    /// Adds all routes of another router, as [`nest`](Self::nest) does without a prefix.
+    /// Adds all routes of another router, as [`nest`](Self::nest) does, but without a prefix.
     ///
     /// # Panics
     /// As [`route`](Self::route).

@@ -8,6 +8,7 @@ mod heads;
 mod json;
 mod multipart;
 mod paths;
+mod routes;
 mod sockets;
 mod whole;
 
