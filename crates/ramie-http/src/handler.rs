@@ -28,9 +28,20 @@ use crate::{
 /// assert_eq!(response.into_body().into_bytes(100)?, "144");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// An `async fn` cannot be a handler, because a future is no response:
+/// ```compile_fail,E0277
+/// async fn greet() -> &'static str {
+///     "hello"
+/// }
+///
+/// let router: ramie_http::Router = ramie_http::Router::new().route("/", ramie_http::get(greet));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a handler",
-    note = "a handler is a function that returns what implements `IntoResponse`",
+    note = "a handler is an ordinary function and must not be `async`: it runs on a fiber, so it \
+            calls functions that wait, without `.await`",
+    note = "it returns what implements `IntoResponse`",
     note = "one that may fail returns `Result<_, ramie_http::extract::Rejection>`, for example; \
             `?` makes a rejection of an `io::Error`, which is no response",
     note = "its arguments implement `FromParts`; the last one may implement `FromRequest` instead"
