@@ -90,15 +90,20 @@ pub struct Files {
 const INDEX: &str = "index.html";
 
 impl Files {
-    /// Opens a directory. One that the process must not read or search is opened, too; the
-    /// responses are then 403.
+    /// Opens a directory. If the process may search it but must not read it, the files below are
+    /// served, and a request for the directory itself gets 403.
     ///
     /// # Errors
-    /// The path does not exist, is not a directory, or leads through a directory that the process
-    /// must not search. The error does not name the path.
+    /// The path does not exist, is not a directory, or the process must not search the directory or
+    /// one that the path leads through. The error names the path.
     pub fn new(directory: impl AsRef<Path>) -> io::Result<Self> {
+        let directory = directory.as_ref();
+        let root = open::open_root(directory).map_err(|error| {
+            let directory = directory.display();
+            io::Error::new(error.kind(), format!("cannot serve the files of {directory}: {error}"))
+        })?;
         Ok(Files {
-            root: Arc::new(open::open_root(directory.as_ref())?),
+            root: Arc::new(root),
             prefix: String::new(),
             cache_control: None,
             serves_hidden: false,

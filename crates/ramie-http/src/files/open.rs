@@ -17,7 +17,7 @@ use std::{
 
 use ramie::ring;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags},
+    fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags},
     io::Errno,
 };
 
@@ -35,10 +35,15 @@ pub(super) struct Opened {
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens the directory itself.
+/// Opens the directory itself, and checks that files below it can be opened.
 pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    let root = rustix::fs::open(path, flags, Mode::empty())?;
+    match rustix::fs::accessat(&root, c".", Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => Err(Errno::ACCESS.into()),
+        // Other errors are of the call itself: a filter of system calls may refuse it.
+        _ => Ok(root),
+    }
 }
 
 /// Opens a path that is relative and has no `..`; an empty one is the directory itself.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     os::unix::fs::{PermissionsExt, symlink},
 };
 
@@ -184,6 +185,52 @@ fn a_file_that_must_not_be_read_gets_403() {
         Err(_) => 403,
     };
     assert_eq!(call(&router(files(&folder)), "/locked").status(), expected);
+}
+
+/// Runs `f` as a user without rights, also if root runs the test.
+fn without_rights<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    const NOBODY: libc::uid_t = 65534;
+    let f = || {
+        if rustix::process::geteuid().is_root() {
+            // SAFETY: changes only the thread, because libc is not asked to change all of them.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(changed, 0, "{}", std::io::Error::last_os_error());
+        }
+        f()
+    };
+    std::thread::scope(|threads| threads.spawn(f).join().unwrap())
+}
+
+#[test]
+fn a_directory_that_cannot_be_served_is_named() {
+    let folder = site();
+    let locked = folder.path().join("root/locked");
+    fs::create_dir_all(locked.join("inner")).unwrap();
+    let set_mode = |mode| fs::set_permissions(&locked, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o000);
+    for (path, kind) in [
+        (folder.path().join("none"), ErrorKind::NotFound),
+        (folder.path().join("secret"), ErrorKind::NotADirectory),
+        (locked.clone(), ErrorKind::PermissionDenied),
+        (locked.join("inner"), ErrorKind::PermissionDenied),
+    ] {
+        let error = without_rights(|| Files::new(&path).unwrap_err());
+        assert_eq!(error.kind(), kind, "{error}");
+        let expected = format!("cannot serve the files of {}: ", path.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+    set_mode(0o444);
+    without_rights(|| Files::new(&locked).unwrap_err());
+    // Without the right to read, names that the client knows are served.
+    set_mode(0o755);
+    folder.write("root/locked/a", "text");
+    set_mode(0o111);
+    let answers = without_rights(|| {
+        let router = router(Files::new(&locked).unwrap());
+        (text(call(&router, "/a")), call(&router, "/").status().as_u16())
+    });
+    set_mode(0o755);
+    assert_eq!(answers, ("text".to_owned(), 403));
 }
 
 #[test]
