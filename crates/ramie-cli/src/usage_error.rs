@@ -59,7 +59,9 @@ fn sentence(error: &Error) -> String {
             format!("unknown {noun} `{wrong}`{}; see {help}", suggestion(error))
         }
         ErrorKind::UnknownArgument => {
-            format!("unknown argument {argument}{}; see {help}", suggestion(error))
+            let limit = (!argument.starts_with('-')).then(limit_of_positionals).flatten();
+            let hint = limit.unwrap_or_else(|| suggestion(error));
+            format!("unknown argument {argument}{hint}; see {help}")
         }
         ErrorKind::ArgumentConflict => match flag_only(&get(ContextKind::PriorArg)) {
             other if other == argument => format!("{argument} is given twice; give it once"),
@@ -101,6 +103,21 @@ fn suggestion(error: &Error) -> String {
 fn help_command() -> String {
     let command = command_in_question();
     format!("{} --help", command.get_bin_name().unwrap_or("ramie"))
+}
+
+/// Why an argument is one too many. None if the innermost command takes options only.
+fn limit_of_positionals() -> Option<String> {
+    let command = command_in_question();
+    let names: Vec<_> =
+        command.get_positionals().flat_map(|one| one.get_value_names()).flatten().collect();
+    match names[..] {
+        [] => None,
+        [one] => Some(format!(": only one {one} is allowed")),
+        [ref all @ .., last] => {
+            let all: Vec<_> = all.iter().map(|one| one.as_str()).collect();
+            Some(format!(": only {} and {last} are allowed", all.join(", ")))
+        }
+    }
 }
 
 /// What the commands of the innermost command are.

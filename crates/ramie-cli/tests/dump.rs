@@ -302,7 +302,7 @@ fn wrong_arguments_are_refused() {
     wrong("dump serve", &["invalid value `serve` for PID", "whole number"]);
     wrong("dump -1", &["invalid value `-1` for PID"]);
     wrong("dump 0", &["invalid value `0` for PID", "1 or more"]);
-    wrong("dump 1 2", &["unknown argument 2"]);
+    wrong("dump 1 2", &["unknown argument 2: only one PID is allowed"]);
     wrong("dump --name main", &["missing", "PID"]);
     wrong(&format!("dump 1 --name {}", "x".repeat(257)), &["for --name", "at most 256 bytes"]);
     wrong("dump 1 --timeout 0", &["invalid value `0` for --timeout"]);

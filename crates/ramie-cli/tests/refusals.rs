@@ -44,14 +44,32 @@ fn a_port_without_permission() {
         return support::skipped("anybody may bind any port here");
     }
     let folder = Folder::new("setpriv");
-    let program = program_for_all(&folder);
-    let mut command = Command::new(&program);
-    if rustix::process::geteuid().is_root() {
-        command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--clear-groups"]).arg(&program);
-    }
+    let mut command = command_without_rights(&folder);
     command.args(["serve", "--hello", "--addr", "127.0.0.1:1"]);
     assert_sentence(&output(command), 1, &["127.0.0.1:1", "CAP_NET_BIND_SERVICE", "--addr"]);
+}
+
+/// The program in a folder, run by a user without rights, also if root runs the test.
+fn command_without_rights(folder: &Folder) -> Command {
+    let program = program_for_all(folder);
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(&program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--clear-groups"]).arg(&program);
+    command
+}
+
+#[test]
+fn a_directory_without_permission() {
+    let folder = Folder::new("locked");
+    let locked = folder.0.join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = command_without_rights(&folder);
+    command.args(["serve", "--addr", "127.0.0.1:0"]).arg(&locked);
+    let path = format!("cannot serve the files of {}", locked.display());
+    assert_sentence(&output(command), 1, &[&path, "Permission denied", "chmod +x"]);
 }
 
 #[test]

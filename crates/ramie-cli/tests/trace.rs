@@ -251,7 +251,7 @@ fn wrong_arguments_are_refused() {
     wrong("trace -1", &["invalid value `-1` for PID|FILE"]);
     wrong("trace 1 --seconds 0", &["invalid value `0` for --seconds", "1 or more"]);
     wrong("trace 1 --seconds 601", &["invalid value `601` for --seconds", "at most 600"]);
-    wrong("trace 1 2", &["unknown argument 2"]);
+    wrong("trace 1 2", &["unknown argument 2: only one PID|FILE is allowed"]);
     let parts = ["--seconds", "for a process", "`missing` is a file", "omit --seconds"];
     wrong("trace missing --seconds 5", &parts);
     wrong("trace missing --timeout 5", &["--timeout", "for a process", "omit --timeout"]);

@@ -191,6 +191,21 @@ fn malformed_addresses_are_refused() {
     for bad in ["8080", "localhost", "127.0.0.1:", "127.0.0.1:70000", "::1:80"] {
         wrong(&format!("serve --hello --addr {bad}"), &[bad, "127.0.0.1:8080"]);
     }
+    for bad in ["127.0.0.1:80800", ":65536", "[::1]:99999999999999999999"] {
+        let port = bad.rsplit(':').next().unwrap();
+        let why = format!("the port {port} is above 65535");
+        wrong(&format!("serve --hello --addr {bad}"), &[bad, &why]);
+    }
+    let parts = ["`:8096`", "the address is missing", "0.0.0.0:8096", "127.0.0.1:8096"];
+    wrong("serve --hello --addr :8096", &parts);
+    wrong("inspect 1 --web :8096", &parts);
+}
+
+#[test]
+fn an_argument_too_many_is_refused() {
+    wrong("serve . extra", &["unknown argument extra: only one DIR is allowed"]);
+    wrong("lab compare a b c", &["unknown argument c: only OLD and NEW are allowed"]);
+    wrong("run feed extra", &["unknown argument extra; see ramie run feed --help"]);
 }
 
 #[test]

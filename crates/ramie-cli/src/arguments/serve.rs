@@ -1,6 +1,6 @@
 //! The arguments of `ramie serve`.
 
-use std::path::PathBuf;
+use std::{num::IntErrorKind, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use ramie_workloads::count;
@@ -80,11 +80,22 @@ Examples:
 pub(super) fn address(text: &str) -> Result<String, String> {
     let example = "expected ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080";
     let Some((host, port)) = text.rsplit_once(':') else { return Err(example.to_owned()) };
-    let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
-    if host.is_empty() || is_bare_ipv6 || port.parse::<u16>().is_err() {
-        return Err(example.to_owned());
+    match port.parse::<u16>() {
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            return Err(format!("the port {port} is above 65535; {example}"));
+        }
+        Err(_) => return Err(example.to_owned()),
+        Ok(_) => {}
     }
-    Ok(text.to_owned())
+    let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+    match host {
+        "" => Err(format!(
+            "the address is missing; expected 0.0.0.0:{port} for all addresses of this machine, or \
+             127.0.0.1:{port}, which other machines cannot reach"
+        )),
+        _ if is_bare_ipv6 => Err(example.to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 #[cfg(test)]

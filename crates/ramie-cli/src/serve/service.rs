@@ -13,10 +13,12 @@ pub(super) fn router(serve: &Serve) -> Result<Router, Failure> {
         let cure = match error.kind() {
             io::ErrorKind::NotFound => "check the path",
             io::ErrorKind::NotADirectory => "give the directory that has the file",
-            io::ErrorKind::PermissionDenied => "make it readable for this user",
+            io::ErrorKind::PermissionDenied => {
+                "let this user search it and the directories above it (chmod +x)"
+            }
             _ => "choose another directory",
         };
-        Failure::other(format!("cannot serve {} ({error}): {cure}", directory.display()))
+        Failure::other(format!("{error}; {cure}"))
     })?;
     Ok(files.listing().precompressed().router())
 }
