@@ -43,6 +43,9 @@
 //! - A client that resets a stream cancels its handler alone.
 //! - No `100 Continue` is sent, because hyper cannot. A client that waits for it sends the body
 //!   after a time of its own choice, as the standard demands.
+//! - If the response is complete before the whole body of the request has arrived, the server
+//!   resets the stream with `NO_ERROR`, as RFC 9113, section 8.1 allows. curl before version 8 (seen with
+//!   7.88.1) then reports a stream error instead of the status.
 //! - [`Limits`] says which limits mean something else.
 //!
 //! # Features

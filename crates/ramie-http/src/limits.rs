@@ -37,7 +37,7 @@ use std::time::Duration;
 /// | `head_timeout` | does not apply: a connection whose only request is an incomplete head is idle, for `idle_timeout` |
 /// | `idle_timeout` | the time without any request; a request ends when the client has taken the whole response |
 /// | `write_timeout` | counts for each piece of a body, and for each write of the connection |
-/// | `concurrent_streams` | bounds the memory, too: of each response, 64 KiB at most wait for a client that has taken the rest, as long as it goes on with others |
+/// | `concurrent_streams` | also limits the memory of a connection, because each request may hold up to 64 KiB of a response that the client has not taken. This memory stays in use while the client makes progress with other requests of the connection |
 /// | `requests_per_connection` | the connection sends GOAWAY, and answers the requests that were on their way |
 ///
 /// # Examples

@@ -211,8 +211,11 @@ impl Server {
         self
     }
 
-    /// Spawns the fibers of connections at this place, by one fiber that accepts, instead of on
-    /// the worker that has accepted them.
+    /// Sets the worker on which the fiber of a connection starts. By default, a fiber on each worker
+    /// accepts, and a connection stays on the worker that has accepted it. With this setting, one
+    /// fiber accepts all connections, and only from the first listener. So make the server by
+    /// [`on`](Self::on) or [`on_unix`](Self::on_unix): otherwise the connections that the kernel
+    /// gives to other listeners are never accepted.
     #[must_use]
     pub fn place(mut self, place: Place) -> Self {
         self.place = Some(place);
@@ -291,10 +294,11 @@ impl Server {
         self
     }
 
-    /// The address that the server listens on; that of a Unix socket is not one.
+    /// The IP address and the port that the server listens on.
     ///
     /// # Errors
-    /// As [`TcpListener::local_addr`]; [`io::ErrorKind::Unsupported`] for a Unix socket.
+    /// As [`TcpListener::local_addr`]. [`io::ErrorKind::Unsupported`] if the server listens on a
+    /// Unix socket, because the address of a Unix socket is not a [`SocketAddr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.listeners {
             Listeners::Tcp(listeners) => listeners[0].local_addr(),
