@@ -37,6 +37,19 @@
 //! are not cancelled. So a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each
 //! time. A client that goes away is noticed within about a quarter of a second.
 //!
+//! # Failures
+//! A handler that panics is answered by 500 without a body, and its connection is closed; all others
+//! go on. The panic passes the middleware around the handler, so none of it adds its headers; only
+//! `x-request-id` stays.
+//!
+//! # Log
+//! The crate writes to the crate [`log`]:
+//! - errors: what the program has to mend, such as an argument that nothing provides,
+//! - warnings: what concerns the server as a whole, such as a lack of descriptors, unless
+//!   [`Server::on_trouble`] takes it,
+//! - at the level debug: connections that fail, and connections and requests that are refused, each
+//!   with the reason. They have no line in the access log, because they do not reach the router.
+//!
 //! # HTTP/2
 //! Handlers need not know by which version a request has come. These differ:
 //! - All requests of a connection are handled at once, each on a fiber of its own.

@@ -1,6 +1,6 @@
 //! The facts about a client that are known before its first request.
 
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use crate::{proxy_fields::ProxyFields, request::Parts};
 
@@ -42,6 +42,16 @@ impl Client {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             parts.extensions_mut().insert(tls.clone());
+        }
+    }
+}
+
+/// Its address, for the log.
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.peer {
+            Some(peer) => peer.fmt(f),
+            None => f.write_str("a client without an address"),
         }
     }
 }

@@ -237,6 +237,8 @@ impl<P: Presence> Http1<'_, P> {
     }
 
     fn refuse(&mut self, refusal: Refusal) -> io::Result<Ended> {
+        // A client can cause as many of them as it likes, so no higher level.
+        log::debug!("a request of {} is refused: {refusal}", self.client);
         let asked = Asked { is_head: false, is_http_1_0: false, stays: false };
         respond::respond_any(&mut self.output, &mut refusal.into_response(), asked)?;
         Ok(Ended::ClosedByServer)

@@ -128,7 +128,10 @@ impl Acceptor<'_> {
         let added = self.connections.add(stream, limits.connections, per_address);
         let connection = match added {
             Ok(connection) => connection,
-            Err((stream, _)) => return self.refused.refuse(stream, place),
+            Err((stream, full)) => {
+                log::debug!("a connection is refused: {full}");
+                return self.refused.refuse(stream, place);
+            }
         };
         if let Some(admits) = self.admission
             && !admits(self.connections.count())

@@ -28,6 +28,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     net::{IpAddr, Ipv6Addr, Shutdown},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -99,6 +100,17 @@ pub(super) struct OpenConnection {
 pub(super) enum Full {
     Server,
     Network,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Full::Server => "as many are open as `Limits::connections` allows",
+            Full::Network => {
+                "as many of its address are open as `Limits::connections_per_address` allows"
+            }
+        })
+    }
 }
 
 impl Connections {
