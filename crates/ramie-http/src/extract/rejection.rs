@@ -3,6 +3,7 @@
 use std::{borrow::Cow, error::Error, fmt, io};
 
 use http::{HeaderValue, StatusCode, header::CONNECTION};
+use ramie::{cancel::Cancelled, channel::RecvError};
 
 use crate::{
     body::BodyError,
@@ -130,11 +131,26 @@ impl From<io::Error> for Rejection {
                 Rejection::new(StatusCode::SERVICE_UNAVAILABLE, reason).and_close()
             }
             None => {
-                log::error!("a request failed by an I/O error: {error}");
+                log::error!("a request failed: {error}");
                 let reason = "the server failed to handle the request";
                 Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
             }
         }
+    }
+}
+
+/// 503, as for a read that was cancelled.
+impl From<Cancelled> for Rejection {
+    fn from(cancelled: Cancelled) -> Self {
+        io::Error::from(cancelled).into()
+    }
+}
+
+/// 503 if the receive was cancelled. Otherwise the response is 500, because the program has dropped
+/// all senders.
+impl From<RecvError> for Rejection {
+    fn from(error: RecvError) -> Self {
+        io::Error::from(error).into()
     }
 }
 
@@ -169,11 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_is_cancelled_is_a_503() {
-        let error = ramie::cancel::with_timeout(std::time::Duration::ZERO, || {
-            ramie::cancel::check_cancelled().map_err(io::Error::from).map_err(Rejection::from)
-        });
-        let rejection = error.unwrap_err().into_value().unwrap_err();
-        assert_eq!(rejection.status(), StatusCode::SERVICE_UNAVAILABLE);
+    fn a_wait_that_is_cancelled_is_a_503() {
+        let check = || Ok(ramie::cancel::check_cancelled()?);
+        let (sender, receiver) = ramie::channel::bounded::<u8>(1);
+        let receive = || Ok(receiver.recv().map(drop)?);
+        let waits: [&dyn Fn() -> Result<(), Rejection>; 2] = [&check, &receive];
+        for wait in waits {
+            let late = ramie::cancel::with_timeout(std::time::Duration::ZERO, wait);
+            let rejection = late.unwrap_err().into_value().unwrap_err();
+            assert_eq!(rejection.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        drop(sender);
+        assert_eq!(receive().unwrap_err().status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

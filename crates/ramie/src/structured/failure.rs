@@ -1,12 +1,10 @@
 //! The traits by which the calls of this module distinguish failures from cancellations.
 
-use std::{
-    borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string, sync::Arc,
-};
+use std::{borrow::Cow, convert::Infallible, env, error::Error, fmt, io, net, num, str, string};
 
 use crate::{
     actor, channel,
-    core::cancel::Cancelled,
+    core::cancel::{self, Cancelled},
     sync::{self, broadcast, oneshot, watch},
 };
 
@@ -180,26 +178,9 @@ failures_by_source! {
     string::FromUtf8Error,
 }
 
-/// Returns whether this error, or one in its chain of sources, is a [`Cancelled`]. Ramie's other
-/// errors that report a cancellation have one as their source.
+/// Returns whether this error, or one in its chain of sources, is a [`Cancelled`].
 pub(super) fn says_cancelled(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| inside(*error)).any(|error| error.is::<Cancelled>())
-}
-
-/// The error below another one. For an I/O error and an `Arc`, that is the error inside it, which
-/// their own `source` skips. Errors that can be cloned, as that of the crate redis, have an `Arc`
-/// as their source.
-fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
-        return Some(&**shared);
-    }
-    if let Some(shared) = error.downcast_ref::<Arc<io::Error>>() {
-        return Some(&**shared);
-    }
-    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(inner) => Some(inner),
-        None => error.source(),
-    }
+    cancel::find(error).is_some()
 }
 
 impl<T> Failure for channel::SendError<T> {

@@ -183,8 +183,14 @@ fn errors_that_report_a_cancellation_have_it_as_their_source() {
     for error in errors {
         assert!(error.is_cancelled(), "{error:?}");
         assert!(error.source().is_some_and(|source| source.is::<Cancelled>()), "{error:?}");
-        assert!(io::Error::other(error).is_cancelled());
+        let as_io = io::Error::other(error);
+        assert!(as_io.is_cancelled() && cancel::is_cancelled(&as_io), "{as_io:?}");
+        assert!(cancel::is_cancelled(&io::Error::other(as_io)), "inside of another");
     }
+    let by_question_mark = || -> io::Result<()> { Err(channel::RecvError::Cancelled)? };
+    assert!(cancel::is_cancelled(&by_question_mark().unwrap_err()));
+    let gone = || -> io::Result<()> { Err(channel::RecvError::Disconnected)? };
+    assert!(!cancel::is_cancelled(&gone().unwrap_err()));
 }
 
 #[test]

@@ -27,13 +27,19 @@ pub(crate) static STRAND_CANCELLED: Cancelled =
 
 /// Implements [`Error`] for enums with a variant `Cancelled`, whose source is a
 /// [`Cancelled`](struct@Cancelled). So code that looks for a cancellation in an error need not know
-/// the enum.
+/// the enum. As an [`io::Error`] they are of kind `Other`.
 macro_rules! errors_with_cancelled {
     ($($error:ident),*) => {
         $(impl std::error::Error for $error {
             fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
                 let is_cancelled = *self == $error::Cancelled;
                 is_cancelled.then_some(&crate::core::cancel::STRAND_CANCELLED as _)
+            }
+        }
+
+        impl From<$error> for std::io::Error {
+            fn from(error: $error) -> Self {
+                std::io::Error::other(error)
             }
         })*
     };

@@ -52,6 +52,7 @@
 // joins too late to be seen, it sees the mark, because both hold the lock of the members, `cancel`
 // first.
 
+mod chain;
 mod error;
 mod frame;
 mod handle;
@@ -63,19 +64,20 @@ mod steps;
 use std::time::Duration;
 
 use self::frame::Frame;
-pub use self::{
-    error::{Cancelled, Elapsed},
-    handle::{CancelHandle, CancelScope, scope},
-    notices::{Notices, notices},
-    partial::{bytes_moved, is_cancelled, unsent_bytes},
-};
 pub(crate) use self::{
+    chain::find,
     error::{STRAND_CANCELLED, errors_with_cancelled},
     frame::{InheritedLimits, ambient, around, back_off, cause, inherit, join_scopes, snapshot},
     node::fence_after_begin,
     notices::note_notice,
     partial::after,
     steps::Steps,
+};
+pub use self::{
+    error::{Cancelled, Elapsed},
+    handle::{CancelHandle, CancelScope, scope},
+    notices::{Notices, notices},
+    partial::{bytes_moved, is_cancelled, unsent_bytes},
 };
 use crate::core::time::{Deadline, Instant};
 

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io};
 
-use super::Cancelled;
+use super::{Cancelled, find};
 
 /// The data in the I/O error of a call that moves many bytes and was cancelled half-way.
 #[derive(Debug)]
@@ -30,14 +30,16 @@ fn partial(error: &io::Error) -> Option<&Partial> {
 
 impl Cancelled {
     /// Returns the reason why an I/O call was cancelled; `None` if it failed for another reason.
+    /// An error inside of this one counts as well, such as that of a channel, which becomes an
+    /// I/O error by `?`.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Cancelled> {
-        let itself = || error.get_ref()?.downcast_ref();
-        partial(error).map(|partial| &partial.cancelled).or_else(itself)
+        find(error)
     }
 }
 
-/// Returns whether an I/O call failed because it was cancelled.
+/// Returns whether an I/O call failed because it was cancelled, or an error inside of this one says
+/// so.
 #[must_use]
 pub fn is_cancelled(error: &io::Error) -> bool {
     Cancelled::of(error).is_some()
