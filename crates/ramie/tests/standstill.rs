@@ -14,7 +14,7 @@ use std::{
 };
 
 use ramie::{
-    Runtime, channel, fiber,
+    Runtime, Strands, channel, fiber,
     sync::{Mutex, RwLock},
 };
 
@@ -83,6 +83,11 @@ const SCENES: &[Scene] = &[
         a_thread_that_has_ended_does_not_matter,
         &["the only strand", "waits for a channel's value, at"],
     ),
+    (
+        "a_join_on_the_thread_of_a_loop",
+        a_join_on_the_thread_of_a_loop,
+        &["waits for the end of strand 1.1, which has not started, at", "GuestRuntime::turn"],
+    ),
 ];
 
 fn run(workers: usize, f: impl FnOnce()) {
@@ -132,6 +137,13 @@ fn locks_that_nobody_releases() {
             s.spawn(|| drop(shared.write()));
         });
     });
+}
+
+/// The thread that waits is the one that would have to give turns.
+fn a_join_on_the_thread_of_a_loop() {
+    let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
+    let mut guest = builder.build().unwrap().start_guest().unwrap();
+    guest.spawn_local(|| ()).unwrap().join().unwrap();
 }
 
 fn a_park_without_an_unpark() {
