@@ -142,7 +142,7 @@ fn locks_that_nobody_releases() {
 /// The thread that waits is the one that would have to give turns.
 fn a_join_on_the_thread_of_a_loop() {
     let builder = Runtime::builder().strands(Strands::Fibers).workers(1);
-    let mut guest = builder.build().unwrap().start_guest().unwrap();
+    let guest = builder.build().unwrap().start_guest().unwrap();
     guest.spawn_local(|| ()).unwrap().join().unwrap();
 }
 

@@ -157,16 +157,22 @@ impl Deadlock {
     /// All strands of the process.
     pub(super) fn of_standstill(strands: &[StrandFacts]) -> Deadlock {
         let find = |id| strands.iter().find(|strand| strand.id == id);
+        let mut has_queued = false;
         let lines = strands.iter().take(NAMED).filter_map(|strand| {
             let wait = strand.wait.as_ref()?;
             let name = wait.kind.name;
-            let holder = |id: FiberId| match find(id) {
-                Some(holder) => label(holder),
-                None => format!("strand {id}, which has ended,"),
-            };
             let awaited = match (super::search::need_of(wait), wait.kind.subject) {
-                (Need::Strand(id), Subject::Strand) => format!("the end of {}", holder(id)),
-                (Need::Strand(id), _) => format!("{name}, that {} holds", holder(id)),
+                (Need::Strand(id), subject) => match (find(id).map(label), subject) {
+                    (Some(other), Subject::Strand) => format!("the end of {other}"),
+                    // The end of a strand wakes its joiner, so it is a closure in a queue: of a
+                    // loop that gives no turns.
+                    (None, Subject::Strand) => {
+                        has_queued = true;
+                        format!("the end of strand {id}, which has not started")
+                    }
+                    (Some(holder), _) => format!("{name}, that {holder} holds"),
+                    (None, _) => format!("{name}, that strand {id}, which has ended, holds"),
+                },
                 (_, Subject::RwLock) => match raw_rwlock::readers_of(wait.lock[0]) {
                     1 => format!("{name}, that 1 reader holds"),
                     readers => format!("{name}, that {readers} readers hold"),
@@ -176,7 +182,13 @@ impl Deadlock {
             Some((strand.id, line(strand, wait, &awaited)))
         });
         let (named, lines) = lines.unzip();
-        let help = help_for(strands);
+        let help = match has_queued {
+            true => {
+                "a join on the thread of the loop that drives a runtime waits forever; call \
+                 GuestRuntime::turn until the fiber has ended, or await its handle"
+            }
+            false => help_for(strands),
+        };
         Deadlock { help, ..Deadlock::of_lines(false, strands.len(), lines, named) }
     }
 }
