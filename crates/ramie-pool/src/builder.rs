@@ -44,6 +44,7 @@ impl<M: ManageConnection> PoolBuilder<M> {
     ///
     /// # Panics
     /// If it is 0, or more than [`Semaphore::MAX_PERMITS`](ramie::sync::Semaphore::MAX_PERMITS).
+    #[track_caller]
     pub fn max_size(mut self, connections: usize) -> Self {
         assert!(connections > 0, "max_size is 0, but a pool needs room for a connection");
         let limit = ramie::sync::Semaphore::MAX_PERMITS;
@@ -74,6 +75,7 @@ impl<M: ManageConnection> PoolBuilder<M> {
     ///
     /// # Panics
     /// If it is zero.
+    #[track_caller]
     pub fn max_lifetime(mut self, lifetime: Option<Duration>) -> Self {
         assert!(
             lifetime != Some(Duration::ZERO),
