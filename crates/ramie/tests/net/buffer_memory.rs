@@ -10,7 +10,7 @@ use std::{
 use ramie::{fiber, io::Lease};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::common::{assert_success, child, is_child, on_each, tcp_pair};
+use crate::common::{assert_success, child, is_child, on_each, tcp_pair, wait_until};
 
 /// Memory of this process in bytes: its addresses, and its resident part.
 fn memory() -> [u64; 2] {
@@ -20,6 +20,20 @@ fn memory() -> [u64; 2] {
 }
 
 const PART: usize = 16 << 10;
+
+/// Waits until the watchdog's thread has slept twice. By then it has all memory that it needs to
+/// start, without which the process would abort.
+fn await_watchdog() {
+    let has_slept = |task: std::path::PathBuf| {
+        let status = std::fs::read_to_string(task.join("status")).unwrap_or_default();
+        let value = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        value("Name:") == Some("ramie-watchdog")
+            && value("voluntary_ctxt_switches:")
+                .is_some_and(|count| count.parse::<u64>().unwrap() > 1)
+    };
+    let tasks = || std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    wait_until(|| tasks().any(has_slept));
+}
 
 #[test]
 fn it_goes_back_when_the_buffers_are_idle() {
@@ -79,6 +93,7 @@ fn a_buffer_that_cannot_be_had_is_an_error_of_the_receive() {
             send();
             let mut kept: VecDeque<Lease> = VecDeque::with_capacity(10_000);
             kept.push_back(received.next().unwrap().unwrap());
+            await_watchdog();
             let plenty = getrlimit(Resource::As);
             let room = Some(memory()[0] + (1 << 20));
             setrlimit(Resource::As, Rlimit { current: room, maximum: plenty.maximum }).unwrap();
