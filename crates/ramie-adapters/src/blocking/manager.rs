@@ -22,7 +22,7 @@ type Tests<T> = dyn Fn(&mut T) -> io::Result<()> + Send + Sync;
 /// #     pub struct Connection;
 /// #     impl Connection {
 /// #         pub fn open(_: &str) -> std::io::Result<Self> { Ok(Connection) }
-/// #         pub fn execute(&mut self, _: &str) -> std::io::Result<usize> { Ok(1) }
+/// #         pub fn execute(&self, _: &str, _: [u8; 0]) -> std::io::Result<usize> { Ok(1) }
 /// #     }
 /// # }
 /// use ramie_adapters::BlockingManager;
@@ -31,11 +31,11 @@ type Tests<T> = dyn Fn(&mut T) -> io::Result<()> + Send + Sync;
 /// ramie::run(|| {
 ///     let manager = BlockingManager::new(|| rusqlite::Connection::open("data"));
 ///     let pool = Pool::builder().max_size(4).build(manager);
-///     let count = pool.get()?.run(|connection| connection.execute("DELETE FROM old"))?;
+///     let count = pool.get()?.run(|connection| connection.execute("DELETE FROM old", []))?;
 ///     assert_eq!(count, 1);
-///     Ok::<(), std::io::Error>(())
+///     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// })?;
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 pub struct BlockingManager<T> {
     open: Arc<Opens<T>>,

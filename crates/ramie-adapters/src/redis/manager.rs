@@ -17,8 +17,13 @@ use super::RedisConnection;
 /// ```no_run
 /// # use ramie_adapters::redis::RedisManager;
 /// # use ramie_pool::Pool;
+/// # use redis::Commands;
+/// # type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// let pool = Pool::builder().max_size(16).build(RedisManager::new("redis://127.0.0.1/")?);
-/// # Ok::<(), redis::RedisError>(())
+/// let hits: u64 = pool.get()?.incr("hits", 1)?;
+/// // The closure of `with` needs an error that can be made of a `PoolError`, too.
+/// let hits: u64 = pool.with(|connection| Ok::<_, AnyError>(connection.incr("hits", 1)?))?;
+/// # Ok::<(), AnyError>(())
 /// ```
 #[derive(Clone)]
 pub struct RedisManager {
