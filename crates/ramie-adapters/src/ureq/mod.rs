@@ -49,8 +49,8 @@ use ureq::{
 pub use self::{connector::RamieConnector, resolver::RamieResolver, transport::RamieTransport};
 
 /// Makes an agent whose calls park the fiber. It connects directly or by an HTTP proxy (`CONNECT`),
-/// and speaks HTTPS with the feature `ureq-rustls`; without it, calls of `https` URLs fail with
-/// `ureq::Error::TlsRequired`. A SOCKS proxy is refused.
+/// and speaks HTTPS with the feature `ureq-rustls`; without it, calls of `https` URLs connect, and
+/// then fail with `ureq::Error::TlsRequired`. A SOCKS proxy is refused.
 ///
 /// # Blocking
 /// Never. The calls of the agent park the fiber, or block a thread outside one.
