@@ -88,7 +88,8 @@
 //! Connections that have been idle or open for too long are closed, and missing idle ones opened,
 //! by a fiber of the pool, the *keeper*. It starts when there is something to do at some time,
 //! waits until that time without polling, and ends when nothing is left to do.
-//! [`run`](ramie::run) does not wait for it.
+//! [`run`](ramie::run) does not wait for it. If its runtime ends before the pool, the next use of
+//! the pool starts another one; until then no idle connection is closed or opened.
 //!
 //! # Outside a fiber
 //! A pool serves all workers of a runtime, several runtimes, and threads outside of one; a thread
