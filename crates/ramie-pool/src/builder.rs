@@ -1,6 +1,6 @@
 //! The options of a pool.
 
-use std::{marker::PhantomData, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe, time::Duration};
 
 use crate::{ManageConnection, Pool};
 
@@ -27,17 +27,20 @@ impl Default for Options {
     }
 }
 
+/// A function of the program that gets the errors of the keeper. Unwind safe, so that pools are:
+/// after a panic of the function, the pool relies on nothing that the function has changed.
+pub(crate) type OnConnectError<E> = AssertUnwindSafe<Box<dyn Fn(&E) + Send + Sync>>;
+
 /// Sets the options of a [`Pool`]; made by [`Pool::builder`].
-#[derive(Debug)]
 #[must_use = "a pool is made by `build`"]
-pub struct PoolBuilder<M> {
+pub struct PoolBuilder<M: ManageConnection> {
     options: Options,
-    manager: PhantomData<fn(M)>,
+    on_connect_error: Option<OnConnectError<M::Error>>,
 }
 
 impl<M: ManageConnection> PoolBuilder<M> {
     pub(crate) fn new() -> Self {
-        PoolBuilder { options: Options::default(), manager: PhantomData }
+        PoolBuilder { options: Options::default(), on_connect_error: None }
     }
 
     /// The largest number of connections, by default 10.
@@ -57,7 +60,8 @@ impl<M: ManageConnection> PoolBuilder<M> {
     /// never has more than [`max_size`](Self::max_size) connections.
     ///
     /// If a connection cannot be opened, the keeper tries again after a second, and then after
-    /// pauses that double up to 32 seconds.
+    /// pauses that double up to 32 seconds. [`on_connect_error`](Self::on_connect_error) gets the
+    /// errors; by default they are logged.
     pub fn min_idle(mut self, connections: usize) -> Self {
         self.options.min_idle = connections;
         self
@@ -103,12 +107,44 @@ impl<M: ManageConnection> PoolBuilder<M> {
         self
     }
 
+    /// Calls `f` with the error of each attempt of the keeper to open a connection for
+    /// [`min_idle`](Self::min_idle) that fails, instead of writing it to the log. The error of a
+    /// request is not among them, because the request returns it.
+    ///
+    /// By default, the first failure is logged by the crate `log` at the level warn, as is one
+    /// failure in 10 minutes while no attempt succeeds, and then the first success.
+    ///
+    /// The keeper calls `f`, and may wait in it; until `f` returns, the keeper neither opens nor
+    /// closes connections. If `f` panics, the keeper ends, and the next use of the pool starts
+    /// another one. A pool whose `f` owns a handle of it never ends.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ramie_pool::{ManageConnection, Pool};
+    /// fn pool<M: ManageConnection>(manager: M) -> Pool<M> {
+    ///     let complain = |error: &M::Error| eprintln!("the database refuses: {error}");
+    ///     Pool::builder().min_idle(2).on_connect_error(complain).build(manager)
+    /// }
+    /// ```
+    #[doc(alias = "error_handler")]
+    #[doc(alias = "error_sink")]
+    pub fn on_connect_error(mut self, f: impl Fn(&M::Error) + Send + Sync + 'static) -> Self {
+        self.on_connect_error = Some(AssertUnwindSafe(Box::new(f)));
+        self
+    }
+
     /// Makes the pool. If it is to have idle connections, the keeper begins to open them.
     ///
     /// # Blocking
     /// Never.
     #[must_use]
     pub fn build(self, manager: M) -> Pool<M> {
-        Pool::new(manager, self.options)
+        Pool::new(manager, self.options, self.on_connect_error)
+    }
+}
+
+impl<M: ManageConnection> fmt::Debug for PoolBuilder<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,8 @@
 //! The keeper: closes idle connections that have expired, and opens missing ones.
 
 use std::{
-    io,
+    error::Error,
+    fmt, io,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -25,6 +26,8 @@ const DOUBLINGS: u32 = 5;
 /// The least time between two looks. What is due at a look is left to the strands that have all the
 /// places, or are about to get them; they need the worker, and take the expired connections.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
+/// The least time between two failures that are logged without a success between them.
+const LOG_PAUSE: Duration = Duration::from_secs(10 * 60);
 
 /// Starts the keeper. The caller has noted that it is awake.
 pub(crate) fn spawn<M: ManageConnection>(pool: &Arc<Shared<M>>) -> io::Result<JoinHandle<()>> {
@@ -72,6 +75,7 @@ fn keep<M: ManageConnection>(pool: &Weak<Shared<M>>) {
 struct Attempts {
     failed: u32,
     again_at: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 impl Attempts {
@@ -83,6 +87,45 @@ impl Attempts {
 
     fn pauses(&self) -> bool {
         self.again_at.is_some_and(|at| at > Instant::now())
+    }
+
+    /// Logs the first failure. Later ones are logged rarely, because an outage may be long.
+    fn log_failure(&mut self, error: &dyn Error) {
+        let now = Instant::now();
+        if self.logged_at.is_some_and(|at| now.saturating_duration_since(at) < LOG_PAUSE) {
+            return;
+        }
+        self.logged_at = Some(now);
+        let (failed, chain) = (self.failed, Chain(error));
+        log::warn!(
+            "cannot open an idle connection for the pool ({failed} failed in a row), so fewer than \
+             min_idle may be ready; the pool keeps trying: {chain}"
+        );
+    }
+
+    fn note_success(&mut self) {
+        let Attempts { failed, logged_at, .. } = std::mem::take(self);
+        if logged_at.is_some() {
+            log::warn!("opened an idle connection for the pool again, after {failed} failures");
+        }
+    }
+}
+
+/// An error with its sources, without those whose text the error before them repeats.
+struct Chain<'a>(&'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last = self.0.to_string();
+        f.write_str(&last)?;
+        let sources = std::iter::successors(self.0.source(), |error| (*error).source());
+        for text in sources.map(ToString::to_string) {
+            if !last.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            last = text;
+        }
+        Ok(())
     }
 }
 
@@ -101,19 +144,35 @@ fn open_missing<M: ManageConnection>(shared: &Arc<Shared<M>>, attempts: &mut Att
     // If this is the last reference, the pool ends when the keeper drops it.
     while Arc::strong_count(shared) > 1
         && !attempts.pauses()
-        && let Ok(_place) = shared.try_place()
-        && let Some(counted) = count_missing(shared)
+        && let Some(opened) = open_one(shared)
     {
-        let timeout = shared.options.connection_timeout;
-        match cancel::try_with_timeout(timeout, || shared.manager.connect()) {
-            Ok(connection) => {
-                *attempts = Attempts::default();
-                shared.give_back(Open::new(connection, counted));
-            }
+        match opened {
+            Ok(()) => attempts.note_success(),
             Err(_) if check_cancelled().is_err() => return,
-            Err(_) => attempts.note_failure(),
+            Err(error) => {
+                attempts.note_failure();
+                // Without a place, because the function of the program may wait.
+                match &shared.on_connect_error {
+                    Some(f) => f(&error),
+                    None => attempts.log_failure(&error),
+                }
+            }
         }
     }
+}
+
+/// Opens a connection if one is missing and a place is free.
+fn open_one<M: ManageConnection>(shared: &Arc<Shared<M>>) -> Option<Result<(), M::Error>> {
+    let _place = shared.try_place().ok()?;
+    let counted = count_missing(shared)?;
+    let timeout = shared.options.connection_timeout;
+    Some(match cancel::try_with_timeout(timeout, || shared.manager.connect()) {
+        Ok(connection) => {
+            shared.give_back(Open::new(connection, counted));
+            Ok(())
+        }
+        Err(error) => Err(error),
+    })
 }
 
 /// Counts one more connection if one is missing, under the lock of the list.

@@ -14,7 +14,7 @@ use ramie::{
 
 use crate::{
     ManageConnection, PoolBuilder, PoolError, PoolStats, PooledConnection,
-    builder::Options,
+    builder::{OnConnectError, Options},
     idle::{Idle, Open},
     shared::{CountedWaiter, Place, Shared, Taken},
     stats::{CountedOpen, Discard},
@@ -36,8 +36,12 @@ impl<M: ManageConnection> Pool<M> {
         PoolBuilder::new()
     }
 
-    pub(crate) fn new(manager: M, options: Options) -> Self {
-        let shared = Shared::new(manager, options);
+    pub(crate) fn new(
+        manager: M,
+        options: Options,
+        on_connect_error: Option<OnConnectError<M::Error>>,
+    ) -> Self {
+        let shared = Shared::new(manager, options, on_connect_error);
         let mut idle = shared.idle();
         let is_missing = shared.is_missing(&idle);
         let call = idle.call_keeper(None, is_missing);

@@ -12,7 +12,7 @@ use ramie::{
 
 use crate::{
     ManageConnection, PoolStats,
-    builder::Options,
+    builder::{OnConnectError, Options},
     idle::{Call, Idle, IdleList, Keeper, Open},
     keeper,
     stats::{CountedOpen, Counts, Discard},
@@ -21,6 +21,8 @@ use crate::{
 pub(crate) struct Shared<M: ManageConnection> {
     pub(crate) manager: M,
     pub(crate) options: Options,
+    /// `None`: the failures of the keeper are logged.
+    pub(crate) on_connect_error: Option<OnConnectError<M::Error>>,
     pub(crate) counts: Arc<Counts>,
     /// A permit for each place.
     pub(crate) places: Semaphore,
@@ -65,10 +67,15 @@ impl Drop for CountedWaiter<'_> {
 }
 
 impl<M: ManageConnection> Shared<M> {
-    pub(crate) fn new(manager: M, options: Options) -> Arc<Self> {
+    pub(crate) fn new(
+        manager: M,
+        options: Options,
+        on_connect_error: Option<OnConnectError<M::Error>>,
+    ) -> Arc<Self> {
         Arc::new(Shared {
             manager,
             options,
+            on_connect_error,
             counts: Arc::default(),
             places: Semaphore::new(options.max_size),
             idle: Mutex::new(IdleList::new()),

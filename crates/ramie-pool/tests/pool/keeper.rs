@@ -1,6 +1,10 @@
 //! Ages, missing connections, and the fiber that sees to both.
 
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex, atomic::Ordering::SeqCst},
+    time::Duration,
+};
 
 use ramie::{Runtime, fiber, time::ManualClock};
 use ramie_pool::PoolError;
@@ -175,6 +179,45 @@ fn the_pauses_grow_to_half_a_minute() {
             advance(SECOND / 2);
             assert_eq!(pool.stats().failed_connects, attempt);
         }
+    });
+}
+
+#[test]
+fn the_keeper_reports_its_failures_and_no_others() {
+    on_clock(|| {
+        let kinds = Arc::<Mutex<Vec<io::ErrorKind>>>::default();
+        let seen = Arc::clone(&kinds);
+        let (pool, server) = silent_pool(|pool| {
+            pool.min_idle(1).on_connect_error(move |error| seen.lock().unwrap().push(error.kind()))
+        });
+        let reports = || kinds.lock().unwrap().len();
+        server.is_down.store(true, SeqCst);
+        let_others_run();
+        assert_eq!(*kinds.lock().unwrap(), [io::ErrorKind::ConnectionRefused]);
+        // The request itself returns this one.
+        assert!(matches!(pool.get(), Err(PoolError::Connect(_))));
+        let_others_run();
+        assert_eq!((reports(), pool.stats().failed_connects), (1, 2));
+        advance(SECOND);
+        assert_eq!(reports(), 2);
+        server.is_down.store(false, SeqCst);
+        advance(SECOND * 2);
+        assert_eq!((reports(), pool.stats().idle), (2, 1));
+    });
+}
+
+/// The function that gets the error may take its time.
+#[test]
+fn a_report_of_the_keeper_holds_no_place() {
+    on_clock(|| {
+        let (pool, server) = silent_pool(|pool| {
+            pool.max_size(1).min_idle(1).on_connect_error(|_| fiber::sleep(MINUTE))
+        });
+        server.is_down.store(true, SeqCst);
+        let_others_run();
+        assert_eq!((pool.stats().open, pool.stats().failed_connects), (0, 1));
+        server.is_down.store(false, SeqCst);
+        assert!(pool.get_timeout(SECOND).is_ok());
     });
 }
 

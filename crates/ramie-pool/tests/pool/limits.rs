@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -92,6 +92,32 @@ fn a_pool_without_room_is_refused() {
         });
         assert!(said.starts_with("max_size is"), "{said}");
     }
+}
+
+/// So that `catch_unwind` and libraries that use it take closures with pools.
+#[test]
+fn pools_are_unwind_safe() {
+    struct Simple;
+    impl ManageConnection for Simple {
+        type Connection = ();
+        type Error = io::Error;
+
+        fn connect(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn is_valid(&self, (): &mut ()) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn has_broken(&self, (): &mut ()) -> bool {
+            false
+        }
+    }
+
+    fn check<T: UnwindSafe + RefUnwindSafe>() {}
+    check::<PoolBuilder<Simple>>();
+    check::<Pool<Simple>>();
 }
 
 #[test]
