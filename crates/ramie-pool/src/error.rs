@@ -8,8 +8,8 @@ use ramie::{cancel::Cancelled, structured::Failure};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolError<E> {
-    /// The timeout passed while the strand waited for a connection, or while one was opened.
-    Timeout,
+    /// The timeout of the request passed in this phase.
+    Timeout(TimeoutPhase),
     /// The pool is closed.
     Closed,
     /// The strand is cancelled.
@@ -18,16 +18,40 @@ pub enum PoolError<E> {
     Connect(E),
 }
 
+/// The phase of a request in which its timeout passed. The time is that of the whole request, so
+/// earlier phases may have taken most of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TimeoutPhase {
+    /// All connections were in use. Raise [`max_size`](crate::PoolBuilder::max_size), or return
+    /// connections earlier.
+    Wait,
+    /// A connection was opened. Check that the server answers.
+    Connect,
+    /// An idle connection was tested. Check that the server answers.
+    Test,
+}
+
 impl<E> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PoolError::Timeout => {
-                "got no connection of the pool in time; if all were in use, raise max_size or \
-                 return connections earlier, otherwise check that the server answers, or raise \
-                 connection_timeout"
+            PoolError::Timeout(TimeoutPhase::Wait) => {
+                "got no connection of the pool in time, because all were in use; raise max_size, \
+                 or return connections earlier"
+            }
+            PoolError::Timeout(TimeoutPhase::Connect) => {
+                "got no connection of the pool in time, because opening one was not finished; \
+                 check that the server answers, or raise the timeout"
+            }
+            PoolError::Timeout(TimeoutPhase::Test) => {
+                "got no connection of the pool in time, because the test of an idle one was not \
+                 finished; check that the server answers, or raise the timeout"
             }
             PoolError::Closed => "the pool of connections is closed",
-            PoolError::Cancelled(_) => "the request for a connection of the pool was cancelled",
+            PoolError::Cancelled(cancelled) => {
+                let why = cancelled.reason();
+                return write!(f, "the request for a connection of the pool was cancelled: {why}");
+            }
             PoolError::Connect(_) => "cannot open a connection for the pool",
         })
     }
@@ -38,7 +62,7 @@ impl<E: Error + 'static> Error for PoolError<E> {
         match self {
             PoolError::Cancelled(cancelled) => Some(cancelled),
             PoolError::Connect(error) => Some(error),
-            PoolError::Timeout | PoolError::Closed => None,
+            PoolError::Timeout(_) | PoolError::Closed => None,
         }
     }
 }
@@ -57,7 +81,7 @@ impl<E: Error + Send + Sync + 'static> From<PoolError<E>> for io::Error {
     /// Returns the I/O error with which connecting failed, if it was one.
     fn from(error: PoolError<E>) -> Self {
         match error {
-            PoolError::Timeout => io::Error::new(io::ErrorKind::TimedOut, error),
+            PoolError::Timeout(_) => io::Error::new(io::ErrorKind::TimedOut, error),
             PoolError::Closed => io::Error::new(io::ErrorKind::NotConnected, error),
             PoolError::Cancelled(cancelled) => cancelled.into(),
             PoolError::Connect(error) => {

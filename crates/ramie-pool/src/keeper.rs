@@ -171,7 +171,12 @@ fn open_one<M: ManageConnection>(shared: &Arc<Shared<M>>) -> Option<Result<(), M
             shared.give_back(Open::new(connection, counted));
             Ok(())
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            if check_cancelled().is_err() {
+                counted.cancelled();
+            }
+            Err(error)
+        }
     })
 }
 

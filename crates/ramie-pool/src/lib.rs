@@ -145,6 +145,10 @@ mod shared;
 mod stats;
 
 pub use self::{
-    builder::PoolBuilder, error::PoolError, guard::PooledConnection, manage::ManageConnection,
-    pool::Pool, stats::PoolStats,
+    builder::PoolBuilder,
+    error::{PoolError, TimeoutPhase},
+    guard::PooledConnection,
+    manage::ManageConnection,
+    pool::Pool,
+    stats::PoolStats,
 };

@@ -13,7 +13,7 @@ use ramie::{
 };
 
 use crate::{
-    ManageConnection, PoolBuilder, PoolError, PoolStats, PooledConnection,
+    ManageConnection, PoolBuilder, PoolError, PoolStats, PooledConnection, TimeoutPhase,
     builder::{OnConnectError, Options},
     idle::{Idle, Open},
     shared::{CountedWaiter, Place, Shared, Taken},
@@ -91,7 +91,7 @@ impl<M: ManageConnection> Pool<M> {
         let counts = &self.shared.counts;
         match &lent {
             Ok(_) => counts.lent.fetch_add(1, Relaxed),
-            Err(PoolError::Timeout) => counts.timeouts.fetch_add(1, Relaxed),
+            Err(PoolError::Timeout(_)) => counts.timeouts.fetch_add(1, Relaxed),
             Err(PoolError::Cancelled(_)) => counts.cancelled.fetch_add(1, Relaxed),
             Err(PoolError::Closed | PoolError::Connect(_)) => 0,
         };
@@ -198,7 +198,9 @@ impl<M: ManageConnection> Pool<M> {
         counts.add_wait(started.elapsed());
         match outcome {
             Ok(permit) => permit.forget(),
-            Err(AcquireTimeoutError::Timeout) => return Err(PoolError::Timeout),
+            Err(AcquireTimeoutError::Timeout) => {
+                return Err(PoolError::Timeout(TimeoutPhase::Wait));
+            }
             Err(AcquireTimeoutError::Closed) => return Err(PoolError::Closed),
             Err(AcquireTimeoutError::Cancelled) => {
                 // A fiber that unwinds is refused the wait without a cancellation.
@@ -232,7 +234,7 @@ impl<M: ManageConnection> Pool<M> {
         }
         counts.add_discard(Discard::Invalid);
         drop(idle);
-        interruption(deadline).map_or(Ok(None), Err)
+        interruption(deadline, TimeoutPhase::Test).map_or(Ok(None), Err)
     }
 
     fn open(
@@ -242,7 +244,13 @@ impl<M: ManageConnection> Pool<M> {
     ) -> Result<Open<M::Connection>, PoolError<M::Error>> {
         match limited(deadline, || self.shared.manager.connect()) {
             Ok(connection) => Ok(Open::new(connection, counted)),
-            Err(error) => Err(interruption(deadline).unwrap_or(PoolError::Connect(error))),
+            Err(error) => match interruption(deadline, TimeoutPhase::Connect) {
+                Some(interruption) => {
+                    counted.cancelled();
+                    Err(interruption)
+                }
+                None => Err(PoolError::Connect(error)),
+            },
         }
     }
 }
@@ -256,12 +264,12 @@ fn limited<T, E>(deadline: Option<Instant>, f: impl FnOnce() -> Result<T, E>) ->
 }
 
 /// The reason why a request cannot go on after a failure.
-fn interruption<E>(deadline: Option<Instant>) -> Option<PoolError<E>> {
+fn interruption<E>(deadline: Option<Instant>, phase: TimeoutPhase) -> Option<PoolError<E>> {
     match check_cancelled() {
         Err(cancelled) => Some(PoolError::Cancelled(cancelled)),
         Ok(()) => {
             let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            is_late.then_some(PoolError::Timeout)
+            is_late.then_some(PoolError::Timeout(phase))
         }
     }
 }

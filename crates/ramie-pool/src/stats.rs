@@ -39,8 +39,13 @@ pub struct PoolStats {
     pub cancelled: u64,
     /// The connections that were opened.
     pub connects: u64,
-    /// The attempts to open a connection that failed, panicked or were cancelled.
+    /// The attempts to open a connection that failed or panicked. So are those of the keeper that
+    /// took longer than [`connection_timeout`](crate::PoolBuilder::connection_timeout).
     pub failed_connects: u64,
+    /// The attempts to open a connection that were given up because the timeout of the request
+    /// passed or the strand was cancelled. The server may be healthy; but if it does not answer at
+    /// all, its requests end here.
+    pub cancelled_connects: u64,
     /// The connections that were closed, for whichever reason. Those that none of the counts below
     /// includes were closed with the pool, or because a method of the manager panicked.
     pub closed: u64,
@@ -83,6 +88,7 @@ pub(crate) struct Counts {
     pub(crate) cancelled: AtomicU64,
     connects: AtomicU64,
     failed_connects: AtomicU64,
+    cancelled_connects: AtomicU64,
     closed: AtomicU64,
     discarded: [AtomicU64; DISCARDS],
 }
@@ -113,6 +119,7 @@ impl Counts {
             cancelled: self.cancelled.load(Relaxed),
             connects: self.connects.load(Relaxed),
             failed_connects: self.failed_connects.load(Relaxed),
+            cancelled_connects: self.cancelled_connects.load(Relaxed),
             closed: self.closed.load(Relaxed),
             discarded_cancelled: discarded(Discard::Cancelled),
             discarded_panicked: discarded(Discard::Panicked),
@@ -127,28 +134,44 @@ impl Counts {
 /// One of the open connections, from before it is opened until after it was closed.
 pub(crate) struct CountedOpen {
     counts: Arc<Counts>,
-    is_connected: bool,
+    attempt: Attempt,
+}
+
+/// The outcome of an attempt to open a connection.
+enum Attempt {
+    /// Also until there is an outcome, because the manager may panic.
+    Failed,
+    Cancelled,
+    Connected,
 }
 
 impl CountedOpen {
     pub(crate) fn new(counts: &Arc<Counts>) -> Self {
         counts.open.fetch_add(1, Relaxed);
-        CountedOpen { counts: Arc::clone(counts), is_connected: false }
+        CountedOpen { counts: Arc::clone(counts), attempt: Attempt::Failed }
     }
 
     /// The connection was opened.
     pub(crate) fn connected(mut self) -> Self {
-        self.is_connected = true;
+        self.attempt = Attempt::Connected;
         self.counts.connects.fetch_add(1, Relaxed);
         self
+    }
+
+    /// The attempt was given up, for a reason that is none of the server's.
+    pub(crate) fn cancelled(mut self) {
+        self.attempt = Attempt::Cancelled;
     }
 }
 
 impl Drop for CountedOpen {
     fn drop(&mut self) {
-        let Counts { open, closed, failed_connects, .. } = &*self.counts;
-        let outcome = if self.is_connected { closed } else { failed_connects };
+        let outcome = match self.attempt {
+            Attempt::Failed => &self.counts.failed_connects,
+            Attempt::Cancelled => &self.counts.cancelled_connects,
+            Attempt::Connected => &self.counts.closed,
+        };
         outcome.fetch_add(1, Relaxed);
-        open.fetch_sub(1, Relaxed);
+        self.counts.open.fetch_sub(1, Relaxed);
     }
 }

@@ -100,6 +100,8 @@ impl From<PostgresError> for io::Error {
 
 #[cfg(test)]
 mod tests {
+    use ramie_pool::TimeoutPhase;
+
     use super::*;
 
     #[test]
@@ -109,7 +111,7 @@ mod tests {
         let cancelled = PoolError::Cancelled(Cancelled::because("enough"));
         assert!(PostgresError::from(cancelled).is_cancelled());
         let kind = |error| io::Error::from(PostgresError::from(error)).kind();
-        assert_eq!(kind(PoolError::Timeout), io::ErrorKind::TimedOut);
+        assert_eq!(kind(PoolError::Timeout(TimeoutPhase::Wait)), io::ErrorKind::TimedOut);
         assert_eq!(kind(PoolError::Closed), io::ErrorKind::NotConnected);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ramie::fiber;
-use ramie_pool::{Pool, PoolError, PooledConnection};
+use ramie_pool::{Pool, PoolError, PooledConnection, TimeoutPhase};
 
 use crate::protocol::{Manager, pool};
 
@@ -56,7 +56,10 @@ fn a_forgotten_guard_keeps_its_place() {
         let (pool, server) = pool(|pool| pool.max_size(2));
         mem::forget(pool.get().unwrap());
         let other = pool.get().unwrap();
-        assert!(matches!(pool.get_timeout(Duration::ZERO), Err(PoolError::Timeout)));
+        assert!(matches!(
+            pool.get_timeout(Duration::ZERO),
+            Err(PoolError::Timeout(TimeoutPhase::Wait))
+        ));
         drop(other);
         assert!(pool.get().is_ok());
         assert_eq!(server.most_open.load(SeqCst), 2);

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use ramie::fiber;
-use ramie_pool::PoolError;
+use ramie_pool::{PoolError, TimeoutPhase};
 
 use crate::protocol::{let_others_run, pool};
 
@@ -105,5 +105,8 @@ fn a_runtime_with_a_grace_period_ends_with_guards_in_use() {
         let_others_run();
     });
     // The place of the abandoned fiber stays taken.
-    assert!(matches!(pool.get_timeout(Duration::ZERO), Err(PoolError::Timeout)));
+    assert!(matches!(
+        pool.get_timeout(Duration::ZERO),
+        Err(PoolError::Timeout(TimeoutPhase::Wait))
+    ));
 }

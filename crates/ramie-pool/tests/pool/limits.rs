@@ -17,7 +17,7 @@ use ramie::{
     sync::Event,
     time::{Instant, ManualClock},
 };
-use ramie_pool::{ManageConnection, Pool, PoolBuilder, PoolError};
+use ramie_pool::{ManageConnection, Pool, PoolBuilder, PoolError, TimeoutPhase};
 
 use crate::protocol::let_others_run;
 
@@ -127,9 +127,10 @@ fn a_connect_that_takes_too_long_is_the_timeout_of_the_request() {
         waits.connects.store(1, SeqCst);
         let start = Instant::now();
         let error = pool.get().unwrap_err();
-        assert!(matches!(error, PoolError::Timeout), "{error:?}");
+        assert!(matches!(error, PoolError::Timeout(TimeoutPhase::Connect)), "{error:?}");
         assert_eq!(start.elapsed(), SECOND);
-        assert_eq!((pool.stats().open, pool.stats().failed_connects), (0, 1));
+        let stats = pool.stats();
+        assert_eq!((stats.open, stats.cancelled_connects, stats.failed_connects), (0, 1, 0));
         assert!(pool.get().is_ok(), "its place is free again");
     });
 }
@@ -146,6 +147,8 @@ fn a_connect_that_is_cancelled_is_a_cancelled_request() {
             stop.cancel();
             assert!(asks.join().unwrap().unwrap_err().is_cancelled());
         });
+        let stats = pool.stats();
+        assert_eq!((stats.open, stats.cancelled_connects, stats.failed_connects), (0, 1, 0));
     });
 }
 
@@ -156,7 +159,7 @@ fn a_test_that_takes_too_long_is_the_timeout_of_the_request() {
         drop(pool.get().unwrap());
         waits.tests.store(1, SeqCst);
         let error = pool.get().unwrap_err();
-        assert!(matches!(error, PoolError::Timeout), "{error:?}");
+        assert!(matches!(error, PoolError::Timeout(TimeoutPhase::Test)), "{error:?}");
         let stats = pool.stats();
         assert_eq!((stats.open, stats.discarded_invalid, stats.connects), (0, 1, 1));
     });
@@ -171,7 +174,7 @@ fn a_test_that_hides_its_cancellation_fails() {
         waits.tests.store(1, SeqCst);
         waits.swallows.store(1, SeqCst);
         let error = pool.get().unwrap_err();
-        assert!(matches!(error, PoolError::Timeout), "{error:?}");
+        assert!(matches!(error, PoolError::Timeout(TimeoutPhase::Test)), "{error:?}");
         assert_eq!(pool.stats().discarded_invalid, 1);
     });
 }
@@ -215,7 +218,8 @@ fn a_keeper_whose_runtime_ends_gives_its_connect_up() {
         assert_eq!(pool.stats().open, 1);
         pool
     });
-    assert_eq!((pool.stats().open, pool.stats().failed_connects), (0, 1));
+    let stats = pool.stats();
+    assert_eq!((stats.open, stats.cancelled_connects, stats.failed_connects), (0, 1, 0));
 }
 
 /// A fiber that unwinds must not wait, and the error has that reason.

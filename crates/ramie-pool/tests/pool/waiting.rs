@@ -3,7 +3,7 @@
 use std::{cell::RefCell, io, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use ramie::{cancel, fiber, structured::Failure, time::ManualClock};
-use ramie_pool::PoolError;
+use ramie_pool::{PoolError, TimeoutPhase};
 
 use crate::protocol::{let_others_run, pool, silent_pool};
 
@@ -41,9 +41,12 @@ fn a_wait_ends_at_its_deadline() {
             silent_pool(|pool| pool.max_size(1).connection_timeout(Duration::from_secs(5)));
         let held = pool.get().unwrap();
         let started = clock.now();
-        assert!(matches!(pool.get(), Err(PoolError::Timeout)));
+        assert!(matches!(pool.get(), Err(PoolError::Timeout(TimeoutPhase::Wait))));
         assert_eq!(clock.now() - started, Duration::from_secs(5));
-        assert!(matches!(pool.get_timeout(Duration::from_secs(2)), Err(PoolError::Timeout)));
+        assert!(matches!(
+            pool.get_timeout(Duration::from_secs(2)),
+            Err(PoolError::Timeout(TimeoutPhase::Wait))
+        ));
         assert_eq!(clock.now() - started, Duration::from_secs(7));
         let stats = pool.stats();
         assert_eq!((stats.timeouts, stats.waits, stats.waiting), (2, 2, 0));
@@ -118,4 +121,15 @@ fn a_connection_is_tested_after_it_has_been_idle() {
         let stats = pool.stats();
         assert_eq!((stats.open, stats.connects, stats.discarded_invalid), (1, 2, 1));
     });
+}
+
+#[test]
+fn a_timeout_says_for_what_the_request_waited() {
+    let text = |phase| PoolError::<io::Error>::Timeout(phase).to_string();
+    assert!(text(TimeoutPhase::Wait).contains("all were in use; raise max_size"));
+    for phase in [TimeoutPhase::Connect, TimeoutPhase::Test] {
+        assert!(text(phase).contains("check that the server answers"));
+    }
+    let cancelled = PoolError::<io::Error>::Cancelled(cancel::Cancelled::because("on purpose"));
+    assert!(cancelled.to_string().ends_with("cancelled: on purpose"));
 }
