@@ -24,7 +24,9 @@ impl fmt::Display for PostgresError {
         f.write_str(match self {
             PostgresError::Postgres(_) => "the call to PostgreSQL failed",
             PostgresError::Io(_) => "cannot connect to PostgreSQL",
-            PostgresError::Cancelled(_) => "the call to PostgreSQL was cancelled",
+            PostgresError::Cancelled(cancelled) => {
+                return write!(f, "the call to PostgreSQL was cancelled: {}", cancelled.reason());
+            }
             PostgresError::Broken => {
                 "an earlier call to PostgreSQL was interrupted, or the connection has ended; open \
                  a new one"
@@ -103,6 +105,15 @@ mod tests {
     use ramie_pool::TimeoutPhase;
 
     use super::*;
+
+    #[test]
+    fn a_cancelled_call_prints_the_reason() {
+        let error = PostgresError::from(Cancelled::because("enough"));
+        assert_eq!(error.to_string(), "the call to PostgreSQL was cancelled: enough");
+        // A scope finds the reason in the chain of sources of an error that it does not know.
+        let wrapped = io::Error::other(error);
+        assert_eq!(Cancelled::of(&wrapped).unwrap().reason(), "enough");
+    }
 
     #[test]
     fn an_error_of_a_pool_keeps_its_kind() {

@@ -35,6 +35,10 @@ impl<S: Read + Write + Send> Duplex for S {}
 /// the reason.
 ///
 /// An error that the server answers, such as `WRONGTYPE`, breaks nothing.
+///
+/// # Printing errors
+/// The crate's error prints the text of the error that it has as its source. A report of an error
+/// with all of its sources, such as `{:#}` of `anyhow`, therefore contains the text twice.
 pub struct RedisConnection {
     stream: Box<dyn Duplex>,
     parser: Parser,
