@@ -32,6 +32,23 @@ impl Default for Options {
 pub(crate) type OnConnectError<E> = AssertUnwindSafe<Box<dyn Fn(&E) + Send + Sync>>;
 
 /// Sets the options of a [`Pool`]; made by [`Pool::builder`].
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ramie_pool::{ManageConnection, Pool};
+///
+/// fn pool<M: ManageConnection>(manager: M) -> Pool<M> {
+///     Pool::builder()
+///         .max_size(20)
+///         .connection_timeout(Duration::from_secs(5)) // for one request: `get_timeout`
+///         .max_lifetime(Some(Duration::from_secs(60 * 60)))
+///         .idle_timeout(None) // an idle connection stays open
+///         .test_after_idle(Some(Duration::from_secs(10)))
+///         .build(manager)
+/// }
+/// ```
 #[must_use = "a pool is made by `build`"]
 pub struct PoolBuilder<M: ManageConnection> {
     options: Options,
@@ -49,9 +66,16 @@ impl<M: ManageConnection> PoolBuilder<M> {
     /// If it is 0, or more than [`Semaphore::MAX_PERMITS`](ramie::sync::Semaphore::MAX_PERMITS).
     #[track_caller]
     pub fn max_size(mut self, connections: usize) -> Self {
-        assert!(connections > 0, "max_size is 0, but a pool needs room for a connection");
+        assert!(
+            connections > 0,
+            "max_size is 0, but a pool needs room for a connection; pass at least 1"
+        );
         let limit = ramie::sync::Semaphore::MAX_PERMITS;
-        assert!(connections <= limit, "max_size is {connections}, but must be at most {limit}");
+        assert!(
+            connections <= limit,
+            "max_size is {connections}, but must be at most {limit}; pass the number of \
+             connections that the server accepts"
+        );
         self.options.max_size = connections;
         self
     }
@@ -100,7 +124,9 @@ impl<M: ManageConnection> PoolBuilder<M> {
     /// one second. With `Duration::ZERO` every idle connection is tested, with `None` none is.
     ///
     /// A test costs an exchange with the server; without one, a request can get a connection that
-    /// the server has closed meanwhile.
+    /// the server has closed meanwhile. By default, r2d2 and bb8 test each connection that they
+    /// lend. `test_after_idle(Some(Duration::ZERO))` does so here, which adds a round trip to the
+    /// server to each request that gets an idle connection.
     #[doc(alias = "test_on_check_out")]
     pub fn test_after_idle(mut self, time: Option<Duration>) -> Self {
         self.options.test_after_idle = time;

@@ -81,8 +81,8 @@
 //! At most [`PoolBuilder::max_size`] connections are open at any time, counted from before
 //! `connect` is called until the connection has been dropped. Strands that wait get connections in
 //! the order in which they asked; a strand that returns one and asks again stands at the end. The
-//! connection that was returned last is lent first, so that those that are not needed grow old and
-//! are closed.
+//! connection that was returned last is lent first. If the program needs fewer connections than are
+//! open, the others therefore stay idle until [`PoolBuilder::idle_timeout`], and are closed.
 //!
 //! # The keeper
 //! Connections that have been idle or open for too long are closed, and missing idle ones opened,
@@ -94,6 +94,19 @@
 //! # Outside a fiber
 //! A pool serves all workers of a runtime, several runtimes, and threads outside of one; a thread
 //! that waits for a connection blocks. There the keeper is a thread.
+//!
+//! A thread that runs the tasks of tokio, or of another executor, blocks, too, while a task is in
+//! [`Pool::get`] or uses the connection. A task should instead spawn a fiber that does both, by a
+//! [`Handle`](ramie::Handle) of a runtime in the background, and await the fiber:
+//!
+//! ```
+//! use ramie_pool::{ManageConnection, Pool};
+//!
+//! async fn is_up<M: ManageConnection>(fibers: ramie::Handle, pool: Pool<M>) -> bool {
+//!     let fiber = fibers.spawn(move || pool.get().is_ok()).expect("the runtime runs");
+//!     fiber.await.expect("a connection, or an error")
+//! }
+//! ```
 //!
 //! # Inside `no_switch`
 //! [`Pool::get`] panics if it would have to wait for a connection, and if testing or opening one

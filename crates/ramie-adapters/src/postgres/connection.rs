@@ -17,8 +17,12 @@ use super::{DrivenStream, PostgresError, driver::Driver, open};
 /// Each call is a cancel point, and fails with [`PostgresError::Cancelled`] if it is cancelled. If
 /// the strand is cancelled already, a call sends nothing and breaks nothing. A call that is
 /// cancelled later, or panics, before its answer has arrived breaks the connection: all further
-/// calls fail with [`PostgresError::Broken`] and send nothing. The server may still execute the
-/// query. An error that the server answers breaks nothing.
+/// calls fail with [`PostgresError::Broken`] and send nothing. An error that the server answers
+/// breaks nothing.
+///
+/// A query whose call was cancelled goes on at the server, and keeps its locks, until it ends or
+/// the server's `statement_timeout` stops it; set that for a connection by
+/// `options='-c statement_timeout=5s'` in its configuration.
 ///
 /// # Panics
 /// Each call panics inside [`no_switch`](ramie::no_switch()), if it would have to wait, and breaks
