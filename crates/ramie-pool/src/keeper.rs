@@ -89,7 +89,7 @@ impl Attempts {
         self.again_at.is_some_and(|at| at > Instant::now())
     }
 
-    /// Logs the first failure. Later ones are logged rarely, because an outage may be long.
+    /// Logs the first failure. Logs later ones rarely, because an outage may be long.
     fn log_failure(&mut self, error: &dyn Error) {
         let now = Instant::now();
         if self.logged_at.is_some_and(|at| now.saturating_duration_since(at) < LOG_PAUSE) {

@@ -1,4 +1,4 @@
-//! What a pool logs. In a process of its own, because there is one logger for all tests.
+//! The log of a pool. In a process of its own, because there is one logger for all tests.
 
 use std::{
     fmt, io,
@@ -83,7 +83,7 @@ impl log::Log for Lines {
     fn flush(&self) {}
 }
 
-/// Waits until that time, and until the keeper has run; returns what has been logged meanwhile.
+/// Waits until that time, and until the keeper has run; returns the lines logged meanwhile.
 fn advance(time: Duration) -> Vec<String> {
     fiber::sleep(time);
     (0..20).for_each(|_| fiber::yield_now());
@@ -91,7 +91,7 @@ fn advance(time: Duration) -> Vec<String> {
 }
 
 #[test]
-fn the_log_has_the_begin_and_the_end_of_an_outage() {
+fn the_log_has_the_beginning_and_the_end_of_an_outage() {
     log::set_logger(&Lines).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
     let runtime = Runtime::builder().workers(1).clock(ManualClock::jumping());
