@@ -211,7 +211,12 @@ fn the_keeper_gives_a_connect_up_as_a_request_does() {
 fn a_keeper_whose_runtime_ends_gives_its_connect_up() {
     let waits = Arc::<Waits>::default();
     waits.connects.store(1, SeqCst);
-    let builder = Pool::builder().max_size(1).min_idle(1);
+    let reports = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&reports);
+    let builder = Pool::builder()
+        .max_size(1)
+        .min_idle(1)
+        .on_connect_error(move |_| _ = counted.fetch_add(1, SeqCst));
     let pool = Runtime::builder().workers(1).build().unwrap().run(|| {
         let pool = builder.build(Slow(Arc::clone(&waits)));
         let_others_run();
@@ -220,6 +225,7 @@ fn a_keeper_whose_runtime_ends_gives_its_connect_up() {
     });
     let stats = pool.stats();
     assert_eq!((stats.open, stats.cancelled_connects, stats.failed_connects), (0, 1, 0));
+    assert_eq!(reports.load(SeqCst), 0, "the server is not to blame");
 }
 
 /// A fiber that unwinds must not wait, and the error has that reason.
