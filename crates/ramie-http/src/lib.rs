@@ -38,9 +38,9 @@
 //! time. A client that goes away is noticed within about a quarter of a second.
 //!
 //! # Failures
-//! A handler that panics is answered by 500 without a body, and its connection is closed; all others
-//! go on. The panic passes the middleware around the handler, so none of it adds its headers; only
-//! `x-request-id` stays.
+//! A handler that panics is answered by 500 without a body, and its connection is closed; all
+//! others go on. The panic passes the middleware around the handler, so none of it adds its
+//! headers; only `x-request-id` stays.
 //!
 //! # Log
 //! The crate writes to the crate [`log`]:
@@ -57,8 +57,8 @@
 //! - No `100 Continue` is sent, because hyper cannot. A client that waits for it sends the body
 //!   after a time of its own choice, as the standard demands.
 //! - If the response is complete before the whole body of the request has arrived, the server
-//!   resets the stream with `NO_ERROR`, as RFC 9113, section 8.1 allows. curl before version 8 (seen with
-//!   7.88.1) then reports a stream error instead of the status.
+//!   resets the stream with `NO_ERROR`, as RFC 9113, section 8.1 allows. curl before version 8
+//!   (seen with 7.88.1) then reports a stream error instead of the status.
 //! - [`Limits`] says which limits mean something else.
 //!
 //! # Features

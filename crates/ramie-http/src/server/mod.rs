@@ -211,11 +211,11 @@ impl Server {
         self
     }
 
-    /// Sets the worker on which the fiber of a connection starts. By default, a fiber on each worker
-    /// accepts, and a connection stays on the worker that has accepted it. With this setting, one
-    /// fiber accepts all connections, and only from the first listener. So make the server by
-    /// [`on`](Self::on) or [`on_unix`](Self::on_unix): otherwise the connections that the kernel
-    /// gives to other listeners are never accepted.
+    /// Sets the worker on which the fiber of a connection starts. By default, a fiber on each
+    /// worker accepts, and a connection stays on the worker that has accepted it. With this
+    /// setting, one fiber accepts all connections, and only from the first listener. So make the
+    /// server by [`on`](Self::on) or [`on_unix`](Self::on_unix): otherwise the connections that the
+    /// kernel gives to other listeners are never accepted.
     #[must_use]
     pub fn place(mut self, place: Place) -> Self {
         self.place = Some(place);
