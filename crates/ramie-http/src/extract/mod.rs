@@ -8,7 +8,7 @@
 //! | [`Host`] | the host that the client asks for | 400 |
 //! | `TypedHeader` (with the feature `headers`) | a field, as a type of the crate `headers` | 400 |
 //! | [`Cookies`] | the cookies that the client has sent | |
-//! | [`State`] | the state of the router | |
+//! | [`State`] | the state of the router, or a part of it ([`FromRef`]) | |
 //! | [`Extension`] | a value that middleware has left in the request | 500 |
 //! | [`MatchedPath`] | the path of the route | 500 |
 //! | [`Peer`] | the address of the client | 500 |
@@ -41,6 +41,7 @@ mod multipart;
 mod path;
 mod query;
 mod rejection;
+mod state;
 #[cfg(feature = "headers")]
 mod typed_header;
 mod whole;
@@ -57,6 +58,7 @@ pub use self::{
     path::Path,
     query::{Form, Query},
     rejection::Rejection,
+    state::{FromRef, State},
 };
 
 use std::{convert::Infallible, net::SocketAddr};
@@ -161,34 +163,6 @@ impl<S, T: FromRequest<S>> FromRequest<S> for Result<T, T::Rejection> {
 
     fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
         Ok(T::from_request(request, state))
-    }
-}
-
-/// The state of the router, given by [`Router::with_state`](crate::Router::with_state).
-///
-/// # Examples
-/// ```
-/// use std::sync::atomic::{AtomicU32, Ordering};
-/// use std::sync::Arc;
-/// use ramie_http::{Request, Router, extract::State, get};
-///
-/// let count = |State(count): State<Arc<AtomicU32>>| {
-///     count.fetch_add(1, Ordering::Relaxed).to_string()
-/// };
-/// let router = Router::new().route("/", get(count)).with_state(Arc::new(AtomicU32::new(7)));
-/// let response = router.call(Request::get("/"));
-/// assert_eq!(response.into_body().into_bytes(10)?, "7");
-/// # Ok::<(), std::io::Error>(())
-/// ```
-// Same name as `coroutine::State`: all servers for Rust name it so.
-#[derive(Clone, Copy, Debug)]
-pub struct State<T>(pub T);
-
-impl<S: Clone> FromParts<S> for State<S> {
-    type Rejection = Infallible;
-
-    fn from_parts(_: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        Ok(State(state.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ramie_http::{
     Next, Request, Router, any,
-    extract::{Extension, Host, MatchedPath, Peer, Rejection, State},
+    extract::{Extension, FromRef, Host, MatchedPath, Peer, Rejection, State},
     get,
 };
 
@@ -60,11 +60,30 @@ fn an_extension_is_a_value_of_middleware() {
     );
 }
 
+/// A part of the state of a router.
+struct Length(usize);
+
+impl FromRef<&'static str> for Length {
+    fn from_ref(text: &&'static str) -> Self {
+        Length(text.len())
+    }
+}
+
 #[test]
 fn state_and_peer_come_from_the_server() {
     let show = |State(number): State<u8>| number.to_string();
     let router = Router::new().route("/", get(show)).with_state(7);
     assert_eq!(read(router.call(Request::get("/"))), ok("7"));
+    let length = |State(Length(length)): State<Length>| length.to_string();
+    let both = |State(text): State<&'static str>, State(Length(length)): State<Length>| {
+        format!("{text} {length}")
+    };
+    let router = Router::new()
+        .route("/both", get(both))
+        .nest("/part", Router::new().route("/", get(length)))
+        .with_state("four");
+    assert_eq!(read(router.call(Request::get("/part"))), ok("4"));
+    assert_eq!(read(router.call(Request::get("/both"))), ok("four 4"));
     let show = |peer: Option<Peer>| format!("{peer:?}");
     assert_eq!(call("/", show, Request::get("/")), ok("None"));
     let (status, _) = call("/", |peer: Peer| format!("{peer:?}"), Request::get("/"));
