@@ -1,4 +1,4 @@
-//! Accepts connections from one listener.
+//! Accepts connections.
 //!
 //! A server that is short of descriptors neither ends nor spins: it waits a little longer after
 //! each failure. A server that has as many connections as it may have answers 503 with
@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -81,6 +81,31 @@ fn shut_down(listener: impl AsFd) {
 }
 
 impl Acceptor<'_> {
+    /// Accepts from each of these listeners, on a fiber for each, until the server stops.
+    pub(super) fn accept_from<'l>(
+        &self,
+        listeners: impl IntoIterator<Item = &'l TcpListener>,
+        place: Place,
+    ) -> io::Result<()> {
+        let mut listeners = listeners.into_iter();
+        let Some(first) = listeners.next() else { return Ok(()) };
+        fiber::scope(|fibers| {
+            let mut accept = |listener| {
+                let accept = move || self.accept_all(&listener, place);
+                Builder::new().spawn_scoped_local(fibers, accept)
+            };
+            let others: io::Result<Vec<_>> = listeners.map(&mut accept).collect();
+            if others.is_err() {
+                self.connections.stop();
+            }
+            let accepted = self.accept_all(&first, place);
+            others?.into_iter().try_fold((), |(), other| {
+                other.join().unwrap_or_else(|panic| resume_unwind(panic))
+            })?;
+            accepted
+        })
+    }
+
     /// Accepts until the server stops.
     pub(super) fn accept_all(&self, listener: &impl Listen, place: Place) -> io::Result<()> {
         let accepted = self.connections.keep_accepting(|| self.accept_until_stop(listener, place));

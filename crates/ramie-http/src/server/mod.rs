@@ -213,9 +213,7 @@ impl Server {
 
     /// Sets the worker on which the fiber of a connection starts. By default, a fiber on each
     /// worker accepts, and a connection stays on the worker that has accepted it. With this
-    /// setting, one fiber accepts all connections, and only from the first listener. So make the
-    /// server by [`on`](Self::on) or [`on_unix`](Self::on_unix): otherwise the connections that the
-    /// kernel gives to other listeners are never accepted.
+    /// setting, the worker that calls [`serve`](Self::serve) accepts all connections.
     #[must_use]
     pub fn place(mut self, place: Place) -> Self {
         self.place = Some(place);
@@ -358,18 +356,21 @@ impl Server {
             (Listeners::Unix(listener), place) => {
                 acceptor.accept_all(&listener, place.unwrap_or_default())
             }
-            (Listeners::Tcp(listeners), Some(place)) => acceptor.accept_all(&&listeners[0], place),
+            (Listeners::Tcp(listeners), Some(place)) => acceptor.accept_from(listeners, place),
             (Listeners::Tcp(listeners), None) => {
                 let begun = AtomicUsize::new(0);
+                let workers = fiber::workers();
                 let accept = |worker: usize| {
                     begun.fetch_add(1, Ordering::Relaxed);
-                    let listener = &listeners[worker % listeners.len()];
-                    acceptor.accept_all(&listener, Place::Worker(worker))
+                    let first = worker % listeners.len();
+                    // More than one if there are more listeners than workers.
+                    let own = listeners.iter().skip(first).step_by(workers);
+                    acceptor.accept_from(own, Place::Worker(worker))
                 };
                 let on_all = AssertUnwindSafe(|| fiber::on_each_worker(accept));
                 match catch_unwind(on_all) {
                     Ok(accepted) => accepted.into_iter().collect(),
-                    Err(_) if begun.load(Ordering::Relaxed) < fiber::workers() => {
+                    Err(_) if begun.load(Ordering::Relaxed) < workers => {
                         Err(io::ErrorKind::OutOfMemory.into())
                     }
                     Err(payload) => resume_unwind(payload),

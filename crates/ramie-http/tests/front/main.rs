@@ -1,5 +1,6 @@
 //! What stands in front of a server: proxies, TLS behind them, and systemd.
 
+mod listeners;
 mod systemd;
 
 use std::{
