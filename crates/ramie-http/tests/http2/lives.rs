@@ -6,7 +6,10 @@ use std::{
 };
 
 use ramie::cancel;
-use ramie_http::Body;
+use ramie_http::{
+    Body,
+    middleware::{AccessLog, remaining_timeout},
+};
 
 use super::{
     raw::{self, INITIAL_WINDOW_SIZE, RawClient},
@@ -181,5 +184,48 @@ fn a_client_that_leaves_the_end_of_a_body_does_not_keep_the_body() {
         // Other requests are answered meanwhile.
         client.get(2 * STREAMS + 3, "/");
         while client.read().unwrap().stream != 2 * STREAMS + 3 {}
+    });
+}
+
+/// What an access log has written.
+#[derive(Clone, Default)]
+struct Written(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
+    let written = Written::default();
+    let log = AccessLog::json(written.clone());
+    let late = || {
+        fiber::sleep(Duration::from_secs(60));
+        "late"
+    };
+    let router = Router::new().route("/", get(late)).layer(log.layer());
+    let limits = Limits { request_timeout: Duration::from_millis(50), ..Limits::default() };
+    with_client(router, limits, |client| {
+        assert_eq!(send(client, request("GET", "/", full(""))).status(), 503);
+    });
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    assert!(text.contains(r#""status":503,"bytes":0"#), "{text}");
+}
+
+/// As over HTTP/1.1, and as the documentation of `remaining_timeout` says.
+#[test]
+fn the_request_timeout_is_no_limit_that_handlers_pass_on() {
+    let left = || format!("{:?}", remaining_timeout());
+    let router = Router::new().route("/", get(left));
+    with_client(router, Limits::default(), |client| {
+        let response = send(client, request("GET", "/", full("")));
+        let body = block_on(response.into_body().collect()).unwrap().to_bytes();
+        assert_eq!(body, "None");
     });
 }
