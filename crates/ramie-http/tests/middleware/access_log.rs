@@ -159,6 +159,8 @@ fn lines_of_a_server_have_peers_and_the_statuses_that_were_sent() {
     });
     let statuses: Vec<_> = lines.iter().map(|line| line["status"].as_u64().unwrap()).collect();
     assert_eq!(statuses, [200, 499, 500]);
+    // Nothing was sent of the text of the handler whose client had gone.
+    assert_eq!((&lines[0]["bytes"], &lines[1]["bytes"]), (&5.into(), &0.into()));
 }
 
 #[test]

@@ -43,9 +43,9 @@ const MOST_QUEUED: usize = 1 << 20;
 ///
 /// A line is written when the handler returns, before its response is sent. A handler that panics
 /// is logged with 500, one whose time is up (`Limits::request_timeout`) with 503, and one whose
-/// client has closed the connection with 499, though nothing is sent then. A request that the
-/// server refuses before the router gets it, such as one that is malformed (400), late (408) or too
-/// large in its head (414, 431), has no line.
+/// client has closed the connection or reset the stream with 499, though nothing is sent then. The
+/// bytes of all three are 0. A request that the server refuses before the router gets it, such as
+/// one that is malformed (400), late (408) or too large in its head (414, 431), has no line.
 ///
 /// # Blocking
 /// A request never waits for the writer: a fiber writes the lines, several at once, and ends when
@@ -109,7 +109,11 @@ impl AccessLog {
         if let Some(mut logged) = pending.request.take() {
             let of_inner_layer = || text(response.headers().get(REQUEST_ID)?);
             logged.id = logged.id.or_else(of_inner_layer);
-            self.write(&logged, begin, sent_status(response.status()), response.body().length());
+            let (status, length) = match status_instead() {
+                Some(status) => (status, Some(0)),
+                None => (response.status(), response.body().length()),
+            };
+            self.write(&logged, begin, status, length);
         }
         response
     }
@@ -150,15 +154,15 @@ fn text(id: &HeaderValue) -> Option<String> {
     id.to_str().ok().map(str::to_owned)
 }
 
-/// The status that the connection sends instead of `status` if the server has cancelled the
-/// handler.
-fn sent_status(status: StatusCode) -> StatusCode {
+/// The status of the response without a body that counts instead of the handler's, because the
+/// server has cancelled the handler.
+fn status_instead() -> Option<StatusCode> {
     match ramie::cancel::check_cancelled() {
-        Ok(()) => status,
-        Err(cause) if cause.reason() == TIME_IS_UP => StatusCode::SERVICE_UNAVAILABLE,
+        Ok(()) => None,
+        Err(cause) if cause.reason() == TIME_IS_UP => Some(StatusCode::SERVICE_UNAVAILABLE),
         // A limit around the router, of which the server knows nothing.
-        Err(cause) if cause.is_deadline() => status,
-        Err(_) => StatusCode::from_u16(499).unwrap_or(status),
+        Err(cause) if cause.is_deadline() => None,
+        Err(_) => StatusCode::from_u16(499).ok(),
     }
 }
 
