@@ -25,6 +25,7 @@ use ramie::{
 use super::{
     body::{Frames, PIECE, RequestBody, ResponseBody},
     fibers::ScopedFibers,
+    handler_time::HandlerTime,
     heads,
     shared::{Running, Shared, Unsent},
     tunnel::Tunnel,
@@ -77,10 +78,11 @@ impl Exchange {
         match shared.run() {
             None => _ = sender.send(only(StatusCode::SERVICE_UNAVAILABLE)),
             Some(running) => {
+                let time = shared.handler_times.begin(fibers, scope.clone());
                 let shared = Rc::clone(shared);
                 let call = Call { shared, scope, sender, _running: running };
                 // If the spawn fails, the sender is dropped: hyper then resets the stream.
-                fibers.spawn(move || call.run(request));
+                fibers.spawn(move || call.run(request, time));
             }
         }
         Exchange { response: receiver.into_future(), handler, unsent }
@@ -111,13 +113,10 @@ struct Call {
 }
 
 impl Call {
-    fn run(self, mut request: http::Request<Incoming>) {
+    fn run(self, mut request: http::Request<Incoming>, time: HandlerTime) {
         let connect = heads::take_connect(&mut request);
         let is_head = request.method() == Method::HEAD;
-        let mut response = match self.received(request) {
-            Ok(request) => self.call_handler(request),
-            Err(status) => status.into_response(),
-        };
+        let mut response = self.response_to(request, time);
         let upgrade = response.extensions_mut().remove::<Upgrade>();
         match (connect, upgrade) {
             (Some(connect), Some(upgrade))
@@ -135,6 +134,13 @@ impl Call {
                 self.respond(failed::response(status, Some(response)), is_head);
             }
             _ => self.respond(response, is_head),
+        }
+    }
+
+    fn response_to(&self, request: http::Request<Incoming>, time: HandlerTime) -> Response {
+        match self.received(request) {
+            Ok(request) => self.call_handler(request, time),
+            Err(status) => status.into_response(),
         }
     }
 
@@ -196,25 +202,17 @@ impl Call {
         Ok(request)
     }
 
-    fn call_handler(&self, request: Request) -> Response {
-        let service = &self.shared.service;
-        let timed = || {
-            let limited = || service.router.call(request);
-            match cancel::with_timeout(service.limits.request_timeout, limited) {
-                Ok(response) => (response, true),
-                Err(late) => (late.into_value(), false),
+    fn call_handler(&self, request: Request, time: HandlerTime) -> Response {
+        let call = || self.shared.service.router.call(request);
+        match catch_unwind(AssertUnwindSafe(|| self.scope.run(call))) {
+            Ok(response) if time.end() => {
+                failed::forget();
+                response
             }
-        };
-        let response = match catch_unwind(AssertUnwindSafe(|| self.scope.run(timed))) {
-            Ok((response, true)) => response,
             // What the handler has returned may lack what it waited for.
-            Ok((late, false)) => {
-                return failed::response(StatusCode::SERVICE_UNAVAILABLE, Some(late));
-            }
-            Err(_) => return failed::response(StatusCode::INTERNAL_SERVER_ERROR, None),
-        };
-        failed::forget();
-        response
+            Ok(late) => failed::response(StatusCode::SERVICE_UNAVAILABLE, Some(late)),
+            Err(_) => failed::response(StatusCode::INTERNAL_SERVER_ERROR, None),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | writer | sends the bytes that hyper hands out |
 //! | one for each stream, of hyper | moves the body of a response into frames |
 //! | one for each request | runs the handler, then writes the body of the response |
+//! | timekeeper, as long as handlers run | cancels handlers whose time is up |
 //!
 //! All of them stay on the worker of the connection, and belong to a scope (`fibers.rs`): the
 //! connection counts for the limits of the server until the last of them has ended. The transport
@@ -22,11 +23,13 @@
 //!
 //! # The life of a request
 //! If the client resets a stream, or closes the connection, hyper drops the future of the response,
-//! or the body. Either drop cancels the scope in which the handler runs (`exchange.rs`).
+//! or the body. Either drop cancels the scope in which the handler runs (`exchange.rs`). The
+//! timekeeper does so, too, when the time of the request is up (`handler_time.rs`).
 
 mod body;
 mod exchange;
 mod fibers;
+mod handler_time;
 mod heads;
 mod life;
 mod shared;
@@ -80,7 +83,7 @@ pub(crate) fn serve(
         fibers.spawn_local(|| reader.run(stream));
         fibers.spawn_local(|| writer.run(stream));
         // The writer ends when it has sent everything.
-        let _end = EndReader(stream);
+        let _end = EndFibers { stream, shared: &shared };
         let driven = block_on(drive(&shared, ScopedFibers(fibers), transport, presence));
         // Other protocols on its streams may wait for anything.
         shared.until_end.cancel_because("the connection has ended");
@@ -88,12 +91,16 @@ pub(crate) fn serve(
     })
 }
 
-/// Ends the fiber that reads a stream, also if hyper has panicked.
-struct EndReader<'a>(&'a Stream);
+/// Ends the fiber that reads a stream, and the timekeeper, also if hyper has panicked.
+struct EndFibers<'a> {
+    stream: &'a Stream,
+    shared: &'a Shared,
+}
 
-impl Drop for EndReader<'_> {
+impl Drop for EndFibers<'_> {
     fn drop(&mut self) {
-        let _ = self.0.transport().shutdown(Shutdown::Read);
+        let _ = self.stream.transport().shutdown(Shutdown::Read);
+        self.shared.handler_times.end();
     }
 }
 

@@ -19,6 +19,7 @@ use std::{
 
 use ramie::cancel::CancelHandle;
 
+use super::handler_time::HandlerTimes;
 use crate::{
     connection::{Client, Presence, Service},
     limits::Limits,
@@ -31,6 +32,7 @@ pub(super) struct Shared {
     pub(super) until_end: CancelHandle,
     /// Cancelled when the server begins to stop.
     pub(super) until_stop: CancelHandle,
+    pub(super) handler_times: Rc<HandlerTimes>,
     running: Cell<usize>,
     unsent: Cell<usize>,
     /// How many requests have begun.
@@ -70,6 +72,7 @@ impl Shared {
             client: client.clone(),
             until_end: presence.scope().clone(),
             until_stop: presence.until_stop().clone(),
+            handler_times: HandlerTimes::new(service.limits.request_timeout),
             running: Cell::new(0),
             unsent: Cell::new(0),
             requests: Cell::new(0),

@@ -201,6 +201,12 @@ impl std::io::Write for Written {
     }
 }
 
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
 #[test]
 fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
     let written = Written::default();
@@ -214,8 +220,42 @@ fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
     with_client(router, limits, |client| {
         assert_eq!(send(client, request("GET", "/", full(""))).status(), 503);
     });
-    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let text = written.text();
     assert!(text.contains(r#""status":503,"bytes":0"#), "{text}");
+}
+
+/// The time of the second request is up while the handler of the first one, whose client has reset
+/// it before, still runs: the reset counts.
+#[test]
+fn a_request_whose_client_has_reset_it_is_logged_as_unanswered_also_when_its_time_is_up() {
+    let written = Written::default();
+    let log = AccessLog::json(written.clone());
+    let (late, waiting) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let (is_late, begins) = (Arc::clone(&late), Arc::clone(&waiting));
+    let reset = move || {
+        begins.set();
+        assert!(Event::new().wait().is_err(), "nothing sets it");
+        cancel::shield(|| is_late.wait().unwrap());
+        "reset"
+    };
+    let router = Router::new()
+        .route("/reset", get(reset))
+        .route("/late", get(|| format!("{:?}", Event::new().wait())))
+        .layer(log.layer());
+    let limits = Limits { request_timeout: Duration::from_millis(200), ..Limits::default() };
+    with_server(router, limits, |address, _| {
+        let mut client = RawClient::connect(address);
+        client.get(1, "/reset");
+        waiting.wait().unwrap();
+        client.send(&raw::frame(raw::RST_STREAM, 0, 1, &8u32.to_be_bytes())).unwrap();
+        client.get(3, "/late");
+        while client.read().unwrap().stream != 3 {}
+        late.set();
+    });
+    let text = written.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].contains(r#""status":503,"bytes":0"#), "{text}");
+    assert!(lines[1].contains(r#""status":499,"bytes":0"#), "{text}");
 }
 
 /// As over HTTP/1.1, and as the documentation of `remaining_timeout` says.

@@ -156,8 +156,10 @@ fn a_late_handler_is_answered_with_503() {
         .route("/late", get(|| format!("{:?}", Event::new().wait().is_err())));
     let limits = Limits { request_timeout: Duration::from_millis(50), ..Limits::default() };
     with_client(router, limits, |client| {
-        assert_eq!(ask(client, "/late"), (StatusCode::SERVICE_UNAVAILABLE, String::new()));
-        assert_eq!(ask(client, "/"), (StatusCode::OK, "on time".into()));
+        for _ in 0..3 {
+            assert_eq!(ask(client, "/late"), (StatusCode::SERVICE_UNAVAILABLE, String::new()));
+            assert_eq!(ask(client, "/"), (StatusCode::OK, "on time".into()));
+        }
     });
 }
 
