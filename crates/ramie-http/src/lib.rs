@@ -19,7 +19,7 @@
 //!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
 //! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any
 //!   content.
-//! - [`middleware`] has an access log, ids of requests, deadlines and spans.
+//! - [`middleware`] has an access log, ids of requests, deadlines, other time limits and spans.
 //! - A [`Body`] is read as it arrives, and written as it is made; [`sse`] makes one of server-sent
 //!   events.
 //! - [`Limits`] has a default for all that a client sends, and for every wait.
@@ -95,6 +95,7 @@ mod io;
 mod limits;
 pub mod middleware;
 mod network;
+mod origin;
 mod params;
 mod parts_box;
 mod proxy_fields;

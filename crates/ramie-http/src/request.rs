@@ -9,7 +9,7 @@ use std::{
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use crate::{body::Body, h1::head::Head, params::RouteParams, parts_box::PartsBox};
+use crate::{body::Body, h1::head::Head, origin::Origin, params::RouteParams, parts_box::PartsBox};
 
 /// A request: its head, and its body, which is read as it arrives.
 ///
@@ -46,6 +46,7 @@ pub struct Parts {
     are_headers_own: bool,
     extensions: Extensions,
     peer: Option<SocketAddr>,
+    origin: Origin,
     params: RouteParams,
     /// The path of the route, or of the one of an earlier request: it is kept, because to count the
     /// references of each request would take two locked instructions.
@@ -64,6 +65,7 @@ impl Parts {
             are_headers_own: false,
             extensions: Extensions::new(),
             peer: None,
+            origin: Origin::default(),
             params: RouteParams::default(),
             route: None,
             is_routed: false,
@@ -95,6 +97,7 @@ impl Parts {
     pub(crate) fn forget(&mut self) {
         self.head.forget();
         self.peer = None;
+        self.origin = Origin::default();
         self.params.forget();
         self.is_routed = false;
         let is_built = self.uri.get().is_some() || self.headers.get().is_some();
@@ -204,6 +207,15 @@ impl Parts {
 
     pub(crate) fn set_peer(&mut self, peer: Option<SocketAddr>) {
         self.peer = peer;
+    }
+
+    /// Where the request was received.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 
     /// The path, and the parameters that the router finds in it.

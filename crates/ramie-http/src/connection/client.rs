@@ -2,12 +2,14 @@
 
 use std::{fmt, net::SocketAddr};
 
-use crate::{proxy_fields::ProxyFields, request::Parts};
+use crate::{origin::Origin, proxy_fields::ProxyFields, request::Parts};
 
 /// The other side of a connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) peer: Option<SocketAddr>,
+    /// The key of the connection; 0 if it has none.
+    pub(crate) connection: u64,
     pub(crate) proxy_fields: ProxyFields,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<crate::tls::TlsInfo>,
@@ -18,6 +20,7 @@ impl Client {
     pub(crate) fn unknown() -> Self {
         Client {
             peer: None,
+            connection: 0,
             proxy_fields: ProxyFields::default(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -36,6 +39,7 @@ impl Client {
     /// Adds what handlers may want to know.
     pub(crate) fn describe(&self, parts: &mut Parts) {
         parts.set_peer(self.peer);
+        parts.set_origin(Origin { connection: self.connection, number: 0 });
         if !self.proxy_fields.is_empty() {
             parts.extensions_mut().insert(self.proxy_fields.clone());
         }

@@ -35,6 +35,7 @@ use crate::{
     connection::{Upgrade, Upgraded},
     failed,
     io::Input,
+    origin::Origin,
     request::Request,
     response::{IntoResponse, Response},
 };
@@ -138,7 +139,7 @@ impl Call {
     }
 
     fn response_to(&self, request: http::Request<Incoming>, time: HandlerTime) -> Response {
-        match self.received(request) {
+        match self.received(request, &time) {
             Ok(request) => self.call_handler(request, time),
             Err(status) => status.into_response(),
         }
@@ -188,7 +189,11 @@ impl Call {
     }
 
     /// The request as handlers know it.
-    fn received(&self, request: http::Request<Incoming>) -> Result<Request, StatusCode> {
+    fn received(
+        &self,
+        request: http::Request<Incoming>,
+        time: &HandlerTime,
+    ) -> Result<Request, StatusCode> {
         let limits = self.shared.limits();
         heads::check(&request, limits)?;
         let mut request = request.map(|body| match body.is_end_stream() {
@@ -199,6 +204,8 @@ impl Call {
         heads::join_cookies(request.headers_mut());
         let mut request = Request::from(request);
         self.shared.client.describe(request.parts_mut());
+        let origin = Origin { number: time.number(), ..request.origin() };
+        request.set_origin(origin);
         Ok(request)
     }
 

@@ -49,6 +49,7 @@ use std::{
 use hyper::{server::conn::http2::Builder, service::service_fn};
 use ramie::{fiber, future::block_on};
 
+pub(crate) use self::handler_time::set_request_time;
 use self::{
     exchange::Exchange, fibers::ScopedFibers, life::Life, shared::Shared, transport::Transport,
 };

@@ -72,7 +72,7 @@ impl Shared {
             client: client.clone(),
             until_end: presence.scope().clone(),
             until_stop: presence.until_stop().clone(),
-            handler_times: HandlerTimes::new(service.limits.request_timeout),
+            handler_times: HandlerTimes::new(client.connection, service.limits.request_timeout),
             running: Cell::new(0),
             unsent: Cell::new(0),
             requests: Cell::new(0),

@@ -25,7 +25,9 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// the client gets 504 instead of the handler's response. A handler that waits for nothing is not
 /// interrupted. A body that is written while it is sent, such as server-sent events, has no limit.
 ///
-/// `Limits::request_timeout` of the server still applies.
+/// `Limits::request_timeout` of the server still applies; [`request_timeout`] replaces it.
+///
+/// [`request_timeout`]: super::request_timeout()
 ///
 /// # Examples
 /// ```

@@ -5,6 +5,7 @@
 //! | [`request_id`] | an id for each request, which handlers get as a [`RequestId`] | `x-request-id` |
 //! | [`AccessLog`] | a line for each request, written by a fiber of its own | |
 //! | [`deadline`] | a time limit, which the client may shorten; 504 when it has passed | `x-request-timeout-ms`, `grpc-timeout` |
+//! | [`request_timeout`] | another time for requests than the server's `request_timeout` | |
 //! | `trace_requests` (with the feature `tracing`) | a span for each request | `traceparent` |
 //!
 //! [`remaining_timeout_header`] and `traceparent_header` are headers for requests to other
@@ -31,6 +32,7 @@
 mod access_log;
 mod deadline;
 mod request_id;
+mod request_timeout;
 #[cfg(feature = "tracing")]
 mod tracing;
 
@@ -40,4 +42,5 @@ pub use self::{
     access_log::AccessLog,
     deadline::{deadline, remaining_timeout, remaining_timeout_header},
     request_id::{RequestId, request_id},
+    request_timeout::request_timeout,
 };

@@ -197,7 +197,7 @@ impl Drop for Admitted {
 #[inline(never)]
 fn serve(connection: &OpenConnection, is_of_proxy: bool, service: &Arc<Service>) {
     let stream = connection.stream();
-    let mut client = Client::unknown();
+    let mut client = Client { connection: connection.key(), ..Client::unknown() };
     let mut begin = Input::default();
     let served = entrance::enter(connection, is_of_proxy, &service.limits, &mut client, &mut begin)
         .and_then(|()| {

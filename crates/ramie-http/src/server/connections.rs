@@ -34,6 +34,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence},
     },
+    time::Duration,
 };
 
 use ramie::{cancel::CancelHandle, sync::Event};
@@ -58,10 +59,12 @@ pub(super) struct Connections {
     all_gone: Event,
     /// How many ticks of the overseer have passed.
     now: AtomicU32,
+    /// The length of a tick, once the server runs.
+    tick: OnceLock<Duration>,
 }
 
-#[derive(Default)]
 struct Table {
+    /// No server of the process has had it, and it is not 0.
     next_key: u64,
     present: HashMap<u64, Arc<Member>>,
     /// How many connections each network has.
@@ -120,9 +123,10 @@ impl Connections {
             is_complete: AtomicBool::new(false),
             accepting: Mutex::default(),
             until_stop: ramie::cancel::scope(|scope| scope.handle()),
-            table: Mutex::default(),
+            table: Mutex::new(Table::new()),
             all_gone: Event::new(),
             now: AtomicU32::new(0),
+            tick: OnceLock::new(),
         }
     }
 
@@ -259,6 +263,12 @@ fn network_of(address: IpAddr) -> IpAddr {
 }
 
 impl Table {
+    fn new() -> Self {
+        static NEXT_SERVER: AtomicU64 = AtomicU64::new(1);
+        let server = NEXT_SERVER.fetch_add(1, Ordering::Relaxed);
+        Table { next_key: server << 40, present: HashMap::new(), by_network: HashMap::new() }
+    }
+
     /// Counts a connection for a network. Returns false if the network has too many.
     fn count_for(&mut self, network: IpAddr, most: usize) -> bool {
         let count = self.by_network.entry(network).or_default();
@@ -281,6 +291,11 @@ impl OpenConnection {
 
     pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.member.stream
+    }
+
+    /// The number of this connection, which no other of the process has.
+    pub(super) fn key(&self) -> u64 {
+        self.key
     }
 
     /// What the connection tells the server. The part itself, because each reference in between
@@ -400,5 +415,6 @@ impl Drop for OpenConnection {
     }
 }
 
+pub(super) mod request_time;
 #[cfg(test)]
 pub(super) mod tests;

@@ -25,9 +25,14 @@ use ramie::{
     os::unix::net::UnixListener,
 };
 
+pub(crate) use self::connections::request_time::set as set_request_time;
 use self::{
-    accept::Acceptor, connections::Connections, entrance::Entrance, overseer::Ticks,
-    refuse::Refused, systemd::Passed,
+    accept::Acceptor,
+    connections::{Connections, request_time},
+    entrance::Entrance,
+    overseer::Ticks,
+    refuse::Refused,
+    systemd::Passed,
 };
 use crate::{connection::Service, limits::Limits, network::Network, router::Router};
 
@@ -323,6 +328,7 @@ impl Server {
     /// tries again.
     pub fn serve(self, router: Router) -> io::Result<()> {
         let ticks = Ticks::of_limits(&self.limits);
+        request_time::register(&self.connections, ticks.length());
         let service = Arc::new(Service { router, limits: self.limits });
         let end = &ramie::cancel::scope(|overseeing| overseeing.handle());
         let (connections, half_close) = (&self.connections, self.tolerates_half_close);

@@ -45,14 +45,12 @@ impl Ticks {
         ];
         let shortest = all.into_iter().min().unwrap_or(LONGEST_TICK);
         let length = (shortest / 8).clamp(SHORTEST_TICK, LONGEST_TICK);
-        // One more, because the tick that runs has passed in part. At most a quarter of all ticks,
-        // because they wrap around.
-        let count = |limit: Duration| {
-            let ticks = limit.as_nanos().div_ceil(length.as_nanos()) + 1;
-            u32::try_from(ticks).unwrap_or(u32::MAX).min(u32::MAX / 4)
-        };
-        let [handshake, idle, head, handler, write] = all.map(count);
+        let [handshake, idle, head, handler, write] = all.map(|limit| count_ticks(limit, length));
         Ticks { length, handshake, idle, head, handler, write }
+    }
+
+    pub(super) fn length(&self) -> Duration {
+        self.length
     }
 
     fn of(&self, phase: Phase) -> Option<u32> {
@@ -67,13 +65,25 @@ impl Ticks {
     }
 }
 
+/// How many ticks a phase may take at most.
+pub(super) fn count_ticks(limit: Duration, length: Duration) -> u32 {
+    // One more, because the tick that runs has passed in part. At most a quarter of all ticks,
+    // because they wrap around.
+    let ticks = limit.as_nanos().div_ceil(length.as_nanos()) + 1;
+    u32::try_from(ticks).unwrap_or(u32::MAX).min(u32::MAX / 4)
+}
+
 /// The phase of a connection, and the tick at which it began, in one word: the tick in the low
-/// half, the phase above it. The overseer knows the limits, because each request has several
-/// phases, and most of them end long before the next tick.
+/// half, the phase in the four bits above it. The bits above these are the number of ticks that
+/// this phase may take if it has a limit of its own (`connections/request_time.rs`), otherwise 0.
+/// The overseer knows the other limits, because each request has several phases, and most of them
+/// end long before the next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhaseWord(u64);
 
 impl PhaseWord {
+    const LIMIT_SHIFT: u32 = 36;
+
     #[inline]
     pub(super) fn new(phase: Phase, since: u32) -> Self {
         PhaseWord((phase as u64) << 32 | u64::from(since))
@@ -89,13 +99,27 @@ impl PhaseWord {
     }
 
     pub(super) fn phase(self) -> Phase {
-        Phase::from_u8((self.0 >> 32) as u8)
+        Phase::from_u8(((self.0 >> 32) & 0xF) as u8)
+    }
+
+    /// The word of the same phase with a limit of its own.
+    pub(super) fn with_limit(self, ticks: u32) -> Self {
+        let bits = self.0 & ((1 << Self::LIMIT_SHIFT) - 1);
+        let most = u32::MAX >> (Self::LIMIT_SHIFT - 32);
+        PhaseWord(bits | u64::from(ticks.min(most)) << Self::LIMIT_SHIFT)
+    }
+
+    fn limit(self, ticks: &Ticks) -> Option<u32> {
+        match (self.0 >> Self::LIMIT_SHIFT) as u32 {
+            0 => ticks.of(self.phase()),
+            own => Some(own),
+        }
     }
 
     fn is_overdue(self, ticks: &Ticks, now: u32) -> bool {
         // The difference is right, though ticks wrap around.
         let lasted = now.wrapping_sub(self.0 as u32);
-        ticks.of(self.phase()).is_some_and(|limit| lasted >= limit)
+        self.limit(ticks).is_some_and(|limit| lasted >= limit)
     }
 }
 
@@ -236,5 +260,17 @@ mod tests {
             assert!(is_overdue(ticks.write) && is_overdue(ticks.write + 9));
         }
         assert!(!PhaseWord::new(Phase::Stream, 0).is_overdue(&ticks, u32::MAX));
+    }
+
+    #[test]
+    fn a_limit_of_a_phase_itself_counts_instead_of_the_servers() {
+        let ticks = Ticks::of_limits(&Limits::default());
+        for (since, limit) in [(0, 1), (u32::MAX, 1000), (5, (1 << 28) - 1), (9, u32::MAX)] {
+            let word = PhaseWord::new(Phase::Handler, since).with_limit(7).with_limit(limit);
+            assert_eq!((word.phase(), word.0 as u32), (Phase::Handler, since));
+            let most = limit.min((1 << 28) - 1);
+            let is_overdue = |lasted| word.is_overdue(&ticks, since.wrapping_add(lasted));
+            assert!(!is_overdue(most - 1) && is_overdue(most));
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use ramie::cancel;
 use ramie_http::{
     Body,
-    middleware::{AccessLog, remaining_timeout},
+    middleware::{AccessLog, remaining_timeout, request_timeout},
 };
 
 use super::{
@@ -267,5 +267,72 @@ fn the_request_timeout_is_no_limit_that_handlers_pass_on() {
         let response = send(client, request("GET", "/", full("")));
         let body = block_on(response.into_body().collect()).unwrap().to_bytes();
         assert_eq!(body, "None");
+    });
+}
+
+/// A route whose handler waits, with a time of its own.
+fn waits(wait: Duration, limit: Duration) -> Router {
+    let handler = move || {
+        fiber::sleep(wait);
+        "done"
+    };
+    Router::new().route("/", get(handler)).layer(request_timeout(limit))
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_route_may_have_a_longer_time() {
+    let written = Written::default();
+    let log = AccessLog::json(written.clone());
+    let router = Router::new()
+        .nest("/longer", waits(Duration::from_millis(300), LONG))
+        .nest("/late", waits(LONG, Duration::from_millis(150)))
+        .route("/usual", get(|| fiber::sleep(LONG)))
+        .layer(log.layer());
+    let limits = Limits { request_timeout: Duration::from_millis(50), ..Limits::default() };
+    with_client(router, limits, |client| {
+        let begin = Instant::now();
+        for _ in 0..2 {
+            assert_eq!(ask(client, "/longer"), (StatusCode::OK, "done".into()));
+            assert_eq!(ask(client, "/usual").0, StatusCode::SERVICE_UNAVAILABLE);
+            let begin = Instant::now();
+            assert_eq!(ask(client, "/late").0, StatusCode::SERVICE_UNAVAILABLE);
+            assert!(begin.elapsed() >= Duration::from_millis(150));
+        }
+        // The server's limit also counts while the connection waits for a longer one.
+        assert!(begin.elapsed() < LONG / 2);
+    });
+    let text = written.text();
+    let statuses = |line: &str| line.split_once("status\":").unwrap().1[..3].to_owned();
+    let statuses: Vec<_> = text.lines().map(statuses).collect();
+    assert_eq!(statuses, ["200", "503", "503", "200", "503", "503"]);
+}
+
+/// While the connection waits for the time of another request, which is longer than the test.
+#[test]
+fn a_route_may_have_a_shorter_time() {
+    let (begun, go_on) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let handler = {
+        let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
+        move || {
+            begun.set();
+            go_on.wait().unwrap();
+            "done"
+        }
+    };
+    let shorter = waits(LONG, Duration::from_millis(20));
+    let router = Router::new().route("/", get(handler)).nest("/shorter", shorter);
+    with_client(router, Limits::default(), |client| {
+        let usual = fiber::spawn_local({
+            let mut client = client.clone();
+            move || ask(&mut client, "/")
+        });
+        begun.wait().unwrap();
+        let begin = Instant::now();
+        assert_eq!(ask(client, "/shorter").0, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(begin.elapsed() < LONG / 2);
+        go_on.set();
+        assert_eq!(usual.join().unwrap(), (StatusCode::OK, "done".into()));
     });
 }

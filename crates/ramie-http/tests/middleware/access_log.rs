@@ -18,7 +18,7 @@ use super::sockets::{Client, serve};
 
 /// What a log has written.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -36,7 +36,7 @@ impl Written {
         text.lines().map(str::to_owned).collect()
     }
 
-    fn json(&self) -> Vec<Value> {
+    pub(super) fn json(&self) -> Vec<Value> {
         self.lines().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }

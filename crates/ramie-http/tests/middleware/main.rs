@@ -5,5 +5,6 @@ mod access_log;
 mod client_fiber;
 mod deadline;
 mod request_id;
+mod request_timeout;
 mod sockets;
 mod sse;

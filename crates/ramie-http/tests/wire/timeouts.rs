@@ -3,7 +3,7 @@
 use std::{io::Read, sync::mpsc, time::Duration};
 
 use ramie::{Runtime, time::ManualClock};
-use ramie_http::{IntoResponse, Limits, Request, Router};
+use ramie_http::{IntoResponse, Limits, Request, Router, get, middleware::request_timeout};
 
 use super::{
     client::{Client, statuses},
@@ -146,6 +146,44 @@ fn a_handler_that_is_late_is_503() {
     let answers = client.answers_until_close();
     assert_eq!(statuses(&answers), [503]);
     assert!(answers[0].closes());
+}
+
+/// A time of its own counts for one request; the next one on the connection has the server's again.
+#[test]
+fn a_route_may_have_a_longer_or_a_shorter_time() {
+    let (sender, begun) = mpsc::channel();
+    let wait = move |seconds: u32| {
+        let sender = sender.clone();
+        get(move || {
+            sender.send(()).unwrap();
+            ramie::fiber::sleep(seconds * SECOND);
+            "done"
+        })
+    };
+    let longer = Router::new().route("/", wait(30)).layer(request_timeout(100 * SECOND));
+    let late = Router::new().route("/", wait(1000)).layer(request_timeout(30 * SECOND));
+    let shorter = Router::new().route("/", wait(1000)).layer(request_timeout(5 * SECOND));
+    let router = Router::new()
+        .route("/usual", wait(1000))
+        .nest("/longer", longer)
+        .nest("/late", late)
+        .nest("/shorter", shorter);
+    let (rig, clock) = start(router);
+    for paths in [
+        &[("/longer", 120, 200), ("/usual", 80, 503)][..],
+        &[("/late", 120, 503)],
+        &[("/shorter", 20, 503)],
+    ] {
+        let mut client = rig.connect();
+        for &(path, expected, status) in paths {
+            client.send(GET.replacen('/', path, 1));
+            begun.recv().unwrap();
+            let steps = steps_until_news(&client, &clock, TICK, expected);
+            assert!((expected..=expected + 3).contains(&steps), "{path}: {steps}");
+            assert_eq!(client.answer().status, status, "{path}");
+        }
+        client.expect_close();
+    }
 }
 
 /// The response to the first request is sent when the second one is about to be handled, which
