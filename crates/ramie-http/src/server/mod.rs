@@ -155,10 +155,11 @@ impl Server {
         Server::on_each(vec![listener])
     }
 
-    /// Serves the connections of listeners, one for each worker, or one for all.
+    /// Serves the connections of any number of listeners. If there are more listeners than workers,
+    /// a worker accepts from several. If there are fewer, several workers accept from the same one.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no listener.
     pub fn on_each(listeners: Vec<TcpListener>) -> Self {
         assert!(!listeners.is_empty(), "a server needs a listener");
         Server::new(Listeners::Tcp(listeners))
