@@ -7,12 +7,15 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use ramie::{
-    fiber::{self, Builder, Place},
+    fiber::{self, Builder, Place, ScopedJoinHandle},
     net::TcpListener,
     os::unix::net::UnixListener,
 };
@@ -42,6 +45,8 @@ pub(super) struct Acceptor<'a> {
     pub(super) refused: Refused,
     pub(super) is_shared: bool,
     pub(super) on_trouble: &'a OnTrouble,
+    /// Set if a fiber that was to accept could not run.
+    pub(super) lacks_memory: AtomicBool,
 }
 
 /// A listener of any kind.
@@ -81,6 +86,21 @@ fn shut_down(listener: impl AsFd) {
 }
 
 impl Acceptor<'_> {
+    /// Accepts on each worker until the server stops: from its own listeners, or from one that
+    /// several workers share if there are fewer listeners than workers.
+    pub(super) fn accept_on_each_worker(&self, listeners: &[TcpListener]) -> io::Result<()> {
+        let workers = fiber::workers();
+        fiber::scope(|fibers| {
+            let accept = |worker: usize| {
+                let place = Place::Worker(worker);
+                let own = listeners.iter().skip(worker % listeners.len()).step_by(workers);
+                let accept = self.as_fiber(move || self.accept_from(own, place));
+                Builder::new().on(place).spawn_scoped(fibers, accept)
+            };
+            self.join_all((0..workers).map(accept).collect())
+        })
+    }
+
     /// Accepts from each of these listeners, on a fiber for each, until the server stops.
     pub(super) fn accept_from<'l>(
         &self,
@@ -90,32 +110,52 @@ impl Acceptor<'_> {
         let mut listeners = listeners.into_iter();
         let Some(first) = listeners.next() else { return Ok(()) };
         fiber::scope(|fibers| {
-            let mut accept = |listener| {
-                let accept = move || self.accept_all(&listener, place);
+            let accept = |listener| {
+                let accept = self.as_fiber(move || self.accept_all(&listener, place));
                 Builder::new().spawn_scoped_local(fibers, accept)
             };
-            let others: io::Result<Vec<_>> = listeners.map(&mut accept).collect();
-            if others.is_err() {
-                self.connections.stop();
-            }
+            let others = listeners.map(accept).collect();
             let accepted = self.accept_all(&first, place);
-            others?.into_iter().try_fold((), |(), other| {
-                other.join().unwrap_or_else(|panic| resume_unwind(panic))
-            })?;
-            accepted
+            self.join_all(others).and(accepted)
         })
     }
 
-    /// Accepts until the server stops.
+    /// The closure of a fiber that accepts. If the fiber cannot run, the server stops, because the
+    /// caller waits for the other fibers.
+    fn as_fiber<'f>(
+        &'f self,
+        accept: impl FnOnce() -> io::Result<()> + 'f,
+    ) -> impl FnOnce() -> io::Result<()> + 'f {
+        let mut start = Start { acceptor: self, has_begun: false };
+        move || {
+            start.begin();
+            accept()
+        }
+    }
+
+    /// Waits until all of these fibers have ended.
+    fn join_all(
+        &self,
+        fibers: Vec<io::Result<ScopedJoinHandle<'_, io::Result<()>>>>,
+    ) -> io::Result<()> {
+        // All are joined before one is looked at, because the scope panics for each fiber that has
+        // no value and was not joined.
+        let joined = fibers.into_iter().map(|fiber| fiber.map(ScopedJoinHandle::join));
+        let joined: Vec<_> = joined.collect();
+        joined.into_iter().try_for_each(|joined| match joined? {
+            Ok(accepted) => accepted,
+            Err(_) if self.lacks_memory.load(Ordering::Relaxed) => {
+                Err(io::ErrorKind::OutOfMemory.into())
+            }
+            Err(panic) => resume_unwind(panic),
+        })
+    }
+
+    /// Accepts until the server stops. When it returns or panics, the server stops, so that the
+    /// other fibers that accept end, too.
     pub(super) fn accept_all(&self, listener: &impl Listen, place: Place) -> io::Result<()> {
-        let accepted = self.connections.keep_accepting(|| self.accept_until_stop(listener, place));
-        if !self.is_shared {
-            listener.close();
-        }
-        if accepted.is_err() {
-            self.connections.stop();
-        }
-        accepted
+        let _end = EndAccepting { acceptor: self, listener };
+        self.connections.keep_accepting(|| self.accept_until_stop(listener, place))
     }
 
     fn accept_until_stop(&self, listener: &impl Listen, place: Place) -> io::Result<()> {
@@ -175,6 +215,45 @@ impl Acceptor<'_> {
             })
         };
         let _ = catch_unwind(AssertUnwindSafe(spawn));
+    }
+}
+
+/// Ends the server when one fiber accepts no more.
+struct EndAccepting<'a, L: Listen> {
+    acceptor: &'a Acceptor<'a>,
+    listener: &'a L,
+}
+
+impl<L: Listen> Drop for EndAccepting<'_, L> {
+    fn drop(&mut self) {
+        // The server stops first. Otherwise another fiber that accepts from this listener would
+        // take the shutdown for a failure.
+        self.acceptor.connections.stop();
+        if !self.acceptor.is_shared {
+            self.listener.close();
+        }
+    }
+}
+
+/// A fiber that is to accept, before it runs. If there is no memory for the fiber, the runtime
+/// drops the closure with this.
+struct Start<'a> {
+    acceptor: &'a Acceptor<'a>,
+    has_begun: bool,
+}
+
+impl Start<'_> {
+    fn begin(&mut self) {
+        self.has_begun = true;
+    }
+}
+
+impl Drop for Start<'_> {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            self.acceptor.lacks_memory.store(true, Ordering::Relaxed);
+            self.acceptor.connections.stop();
+        }
     }
 }
 

@@ -12,14 +12,12 @@ use std::{
     fmt, io,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use ramie::{
+    cancel::CancelHandle,
     fiber::{self, Place},
     net::{TcpListener, ToSocketAddrs},
     os::unix::net::UnixListener,
@@ -327,6 +325,10 @@ impl Server {
     /// If a listener fails for good, or if there is no memory for the fibers that accept.
     /// Being short of descriptors or memory later is no such failure: the server then waits, and
     /// tries again.
+    ///
+    /// # Panics
+    /// If a closure of [`admit_if`](Self::admit_if) or [`on_trouble`](Self::on_trouble) panics on a
+    /// fiber that accepts. The server then stops first.
     pub fn serve(self, router: Router) -> io::Result<()> {
         let ticks = Ticks::of_limits(&self.limits);
         request_time::register(&self.connections, ticks.length());
@@ -340,12 +342,14 @@ impl Server {
                 let oversee = || overseer::oversee(connections, ticks, half_close);
                 ramie::cancel::shield(|| end.run(oversee));
             });
-            let accepted = self.accept_all(&service);
+            // Also cancelled by a panic, because the scope waits for the overseer.
+            let _end = EndOverseeing(end);
+            // The connections that are open when accepting panics get the same grace as others.
+            let accepted = catch_unwind(AssertUnwindSafe(|| self.accept_all(&service)));
             self.connections.stop();
             self.connections.complete();
             self.wait_for_connections();
-            end.cancel_because("the server has ended");
-            accepted
+            accepted.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
@@ -358,31 +362,14 @@ impl Server {
             refused: Refused::default(),
             is_shared: self.is_shared,
             on_trouble: &self.on_trouble,
+            lacks_memory: AtomicBool::new(false),
         };
         match (&self.listeners, self.place) {
             (Listeners::Unix(listener), place) => {
                 acceptor.accept_all(&listener, place.unwrap_or_default())
             }
             (Listeners::Tcp(listeners), Some(place)) => acceptor.accept_from(listeners, place),
-            (Listeners::Tcp(listeners), None) => {
-                let begun = AtomicUsize::new(0);
-                let workers = fiber::workers();
-                let accept = |worker: usize| {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                    let first = worker % listeners.len();
-                    // More than one if there are more listeners than workers.
-                    let own = listeners.iter().skip(first).step_by(workers);
-                    acceptor.accept_from(own, Place::Worker(worker))
-                };
-                let on_all = AssertUnwindSafe(|| fiber::on_each_worker(accept));
-                match catch_unwind(on_all) {
-                    Ok(accepted) => accepted.into_iter().collect(),
-                    Err(_) if begun.load(Ordering::Relaxed) < workers => {
-                        Err(io::ErrorKind::OutOfMemory.into())
-                    }
-                    Err(payload) => resume_unwind(payload),
-                }
-            }
+            (Listeners::Tcp(listeners), None) => acceptor.accept_on_each_worker(listeners),
         }
     }
 
@@ -402,6 +389,15 @@ impl Server {
             (self.on_trouble)(&Trouble::StillBusy(count));
         }
         wait(FIRST_REQUEST_GRACE);
+    }
+}
+
+/// Ends the overseer of a server.
+struct EndOverseeing<'a>(&'a CancelHandle);
+
+impl Drop for EndOverseeing<'_> {
+    fn drop(&mut self) {
+        self.0.cancel_because("the server has ended");
     }
 }
 

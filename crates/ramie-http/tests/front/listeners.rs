@@ -1,13 +1,19 @@
-//! Servers with several listeners: each is accepted from, wherever connections are placed.
+//! Servers with several listeners: each is accepted from, wherever connections are placed, and the
+//! end of one acceptor ends the server.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Command,
+    sync::mpsc,
     time::Duration,
 };
 
-use ramie::{Runtime, fiber::Place, net::TcpListener};
+use ramie::{Runtime, cancel, fiber, fiber::Place, net::TcpListener};
 use ramie_http::{Router, Server, get};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Asks once, on a connection of its own.
 fn ask(server: SocketAddr) {
@@ -47,11 +53,138 @@ fn all_listeners_of_an_address_are_accepted_from_if_connections_are_placed() {
 fn more_listeners_than_workers_are_accepted_from() {
     for workers in [1, 2] {
         Runtime::builder().workers(workers).build().unwrap().run(|| {
-            let bind = |_| TcpListener::bind("127.0.0.1:0").unwrap();
-            let listeners: Vec<_> = (0..3).map(bind).collect();
+            let listeners: Vec<_> = (0..3).map(|_| bind()).collect();
             let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap());
             let addresses = addresses.collect();
             serve(Server::on_each(listeners), addresses);
         });
     }
+}
+
+fn bind() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// Runs `f` in a runtime. A server that never ends fails the test instead of blocking it.
+fn run<T: Send + 'static>(workers: usize, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let _ = sender.send(runtime.run(f));
+    });
+    ended.recv_timeout(Duration::from_secs(30)).expect("the server ends")
+}
+
+#[test]
+fn a_cancelled_server_whose_workers_share_a_listener_ends_without_an_error() {
+    run(4, || {
+        for _ in 0..200 {
+            let server = Server::on(bind());
+            cancel::scope(|scope| {
+                let handle = scope.handle();
+                let cancelling = fiber::spawn(move || {
+                    fiber::sleep(Duration::from_millis(1));
+                    handle.cancel();
+                });
+                server.serve(Router::new()).unwrap();
+                let _ = cancel::shield(|| cancelling.join());
+            });
+        }
+    });
+}
+
+/// Serves until the closure of `admit_if` panics, and returns the panic's message.
+fn panic_of(server: Server, address: SocketAddr) -> String {
+    let server = server.admit_if(|_| panic!("of the test"));
+    let client = std::thread::spawn(move || TcpStream::connect(address).unwrap());
+    let served = catch_unwind(AssertUnwindSafe(|| server.serve(Router::new())));
+    client.join().unwrap();
+    served.unwrap_err().downcast_ref::<&str>().unwrap().to_string()
+}
+
+#[test]
+fn a_panic_while_accepting_ends_a_server_that_places_connections() {
+    let message = run(2, || {
+        let listener = bind();
+        let address = listener.local_addr().unwrap();
+        panic_of(Server::on(listener).place(Place::LeastLoaded), address)
+    });
+    assert_eq!(message, "of the test");
+}
+
+#[test]
+fn a_panic_while_accepting_from_one_of_several_listeners_ends_the_server() {
+    for workers in [1, 2] {
+        for panicking in 0..3 {
+            let message = run(workers, move || {
+                let listeners: Vec<_> = (0..3).map(|_| bind()).collect();
+                let address = listeners[panicking].local_addr().unwrap();
+                panic_of(Server::on_each(listeners), address)
+            });
+            assert_eq!(message, "of the test");
+        }
+    }
+}
+
+/// Shuts one of the listeners down, so that its accept calls fail, and returns the server's error.
+fn error_of(listeners: Vec<TcpListener>, failing: usize) -> io::Error {
+    let failing: OwnedFd = listeners[failing].as_fd().try_clone_to_owned().unwrap();
+    let failing = std::net::TcpStream::from(failing);
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        failing.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    let error = Server::on_each(listeners).serve(Router::new()).unwrap_err();
+    thread.join().unwrap();
+    error
+}
+
+#[test]
+fn a_listener_that_fails_for_good_ends_the_server_with_its_error() {
+    for workers in [1, 2] {
+        for failing in 0..3 {
+            let listeners = || (0..3).map(|_| bind()).collect();
+            let error = run(workers, move || error_of(listeners(), failing));
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        }
+    }
+}
+
+const CHILD: &str = "RAMIE_HTTP_TEST_CHILD";
+
+/// Lets the address space of this process grow by no more than this many bytes.
+fn limit_memory(room: u64) {
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
+    let current = Some(pages * rustix::param::page_size() as u64 + room);
+    let maximum = getrlimit(Resource::As).maximum;
+    setrlimit(Resource::As, Rlimit { current, maximum }).unwrap();
+}
+
+/// Serves with more listeners than there is memory for fibers that accept from them.
+fn error_without_memory() -> io::Error {
+    run(1, || {
+        let server = Server::on_each((0..400).map(|_| bind()).collect());
+        // Maps a chunk of stacks, of which the server gets some.
+        fiber::spawn(|| ()).join().unwrap();
+        limit_memory(1 << 20);
+        let served = server.serve(Router::new());
+        let maximum = getrlimit(Resource::As).maximum;
+        setrlimit(Resource::As, Rlimit { current: maximum, maximum }).unwrap();
+        served.unwrap_err()
+    })
+}
+
+#[test]
+fn a_server_without_memory_for_its_acceptors_ends_with_an_error() {
+    if std::env::var_os(CHILD).is_none() {
+        // The limit concerns the whole process.
+        let name = "listeners::a_server_without_memory_for_its_acceptors_ends_with_an_error";
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let child = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let error = error_without_memory();
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
 }
