@@ -43,6 +43,7 @@ const SHIPPED: &[&str] = &[
     "core/cancel/handle.rs",
     "core/cancel/mod.rs",
     "core/cancel/node.rs",
+    "core/cancel/chain.rs",
     "core/cancel/partial.rs",
     "core/cancel/steps.rs",
     "core/spin_lock.rs",

@@ -38,9 +38,9 @@
 //! time. A client that goes away is noticed within about a quarter of a second.
 //!
 //! # Failures
-//! A handler that panics is answered by 500 without a body, and its connection is closed; all
-//! others go on. The panic passes the middleware around the handler, so none of it adds its
-//! headers; only `x-request-id` stays.
+//! A handler that panics is answered by 500 without a body, and over HTTP/1.1 its connection is
+//! closed; all others go on. The panic passes the middleware around the handler, so none of it adds
+//! its headers; only `x-request-id` stays.
 //!
 //! # Log
 //! The crate writes to the crate [`log`]:

@@ -23,8 +23,9 @@ pub enum PoolError<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimeoutPhase {
-    /// All connections were in use. Raise [`max_size`](crate::PoolBuilder::max_size), or return
-    /// connections earlier.
+    /// All connections were in use, or were being opened or tested. Raise
+    /// [`max_size`](crate::PoolBuilder::max_size), return connections earlier, or check that the
+    /// server answers.
     Wait,
     /// A connection was opened. Check that the server answers.
     Connect,
@@ -36,8 +37,9 @@ impl<E> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PoolError::Timeout(TimeoutPhase::Wait) => {
-                "got no connection of the pool in time, because all were in use; raise max_size, \
-                 or return connections earlier"
+                "got no connection of the pool in time, because all were in use, being opened \
+                 or tested; raise max_size, return connections earlier, or check that the server \
+                 answers"
             }
             PoolError::Timeout(TimeoutPhase::Connect) => {
                 "got no connection of the pool in time, because opening one was not finished; \

@@ -156,6 +156,9 @@ fn open_missing<M: ManageConnection>(shared: &Arc<Shared<M>>, attempts: &mut Att
                     Some(f) => f(&error),
                     None => attempts.log_failure(&error),
                 }
+                // Though the function may have taken longer than the pause, because the keeper has
+                // more to do.
+                return;
             }
         }
     }

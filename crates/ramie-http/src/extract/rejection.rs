@@ -127,6 +127,10 @@ impl From<io::Error> for Rejection {
         match BodyError::of(&error) {
             Some(error) => error.into(),
             None if ramie::cancel::is_cancelled(&error) => {
+                // Otherwise a limit of the handler's own, or a cancellation of somebody else.
+                if ramie::cancel::check_cancelled().is_ok() {
+                    log::error!("a request failed: {error}");
+                }
                 let reason = "the request takes too long, or the server stops";
                 Rejection::new(StatusCode::SERVICE_UNAVAILABLE, reason).and_close()
             }

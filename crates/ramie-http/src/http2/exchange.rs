@@ -141,7 +141,11 @@ impl Call {
     fn response_to(&self, request: http::Request<Incoming>, time: HandlerTime) -> Response {
         match self.received(request, &time) {
             Ok(request) => self.call_handler(request, time),
-            Err(status) => status.into_response(),
+            Err(status) => {
+                let client = &self.shared.client;
+                log::debug!("a request of {client} is refused: {status}");
+                status.into_response()
+            }
         }
     }
 

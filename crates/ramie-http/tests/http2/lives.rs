@@ -242,7 +242,7 @@ fn a_request_whose_client_has_reset_it_is_logged_as_unanswered_also_when_its_tim
         .route("/reset", get(reset))
         .route("/late", get(|| format!("{:?}", Event::new().wait())))
         .layer(log.layer());
-    let limits = Limits { request_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits { request_timeout: Duration::from_secs(1), ..Limits::default() };
     with_server(router, limits, |address, _| {
         let mut client = RawClient::connect(address);
         client.get(1, "/reset");

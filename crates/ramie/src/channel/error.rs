@@ -264,7 +264,7 @@ impl<T> Error for SendTimeoutError<T> {
 }
 
 impl Error for TryRecvError {}
-errors_with_cancelled!(RecvError, RecvTimeoutError);
+errors_with_cancelled!(RecvError, RecvTimeoutError(Timeout));
 
 impl From<RecvError> for RecvTimeoutError {
     fn from(error: RecvError) -> Self {

@@ -379,4 +379,4 @@ impl fmt::Display for RecvTimeoutError {
 }
 
 impl std::error::Error for TryRecvError {}
-errors_with_cancelled!(RecvError, RecvTimeoutError);
+errors_with_cancelled!(RecvError, RecvTimeoutError(Timeout));

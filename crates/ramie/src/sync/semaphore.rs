@@ -478,4 +478,4 @@ impl fmt::Display for AcquireTimeoutError {
 }
 
 impl error::Error for TryAcquireError {}
-errors_with_cancelled!(AcquireError, AcquireTimeoutError);
+errors_with_cancelled!(AcquireError, AcquireTimeoutError(Timeout));

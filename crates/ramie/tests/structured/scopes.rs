@@ -189,6 +189,8 @@ fn errors_that_report_a_cancellation_have_it_as_their_source() {
     }
     let by_question_mark = || -> io::Result<()> { Err(channel::RecvError::Cancelled)? };
     assert!(cancel::is_cancelled(&by_question_mark().unwrap_err()));
+    let late = io::Error::from(channel::RecvTimeoutError::Timeout);
+    assert!(late.kind() == io::ErrorKind::TimedOut && !cancel::is_cancelled(&late));
     let gone = || -> io::Result<()> { Err(channel::RecvError::Disconnected)? };
     assert!(!cancel::is_cancelled(&gone().unwrap_err()));
 }

@@ -356,3 +356,35 @@ fn a_deferred_cancellation_ends_no_wait_in_a_scope_inside() {
         });
     });
 }
+
+/// The error of a reader of the program, whose source is a cancellation.
+#[derive(Debug)]
+struct OfReader(cancel::Cancelled);
+
+impl std::fmt::Display for OfReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the reader of the program")
+    }
+}
+
+impl std::error::Error for OfReader {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl Read for OfReader {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other(OfReader(self.0.clone())))
+    }
+}
+
+#[test]
+fn copy_keeps_an_error_of_the_program_with_a_cancellation_inside() {
+    runtime(1).run(|| {
+        let mut reader = OfReader(cancel::Cancelled::because("of a test"));
+        let error = ramie::io::copy(&mut reader, &mut Vec::new()).unwrap_err();
+        assert!(error.get_ref().is_some_and(|inner| inner.is::<OfReader>()), "{error:?}");
+        assert_eq!(cancel::Cancelled::of(&error).unwrap().reason(), "of a test");
+    });
+}

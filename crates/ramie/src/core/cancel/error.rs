@@ -27,9 +27,10 @@ pub(crate) static STRAND_CANCELLED: Cancelled =
 
 /// Implements [`Error`] for enums with a variant `Cancelled`, whose source is a
 /// [`Cancelled`](struct@Cancelled). So code that looks for a cancellation in an error need not know
-/// the enum. As an [`io::Error`] they are of kind `Other`.
+/// the enum. As an [`io::Error`] they are of kind `Other`, and a variant in parentheses, for a
+/// timeout, of kind `TimedOut`.
 macro_rules! errors_with_cancelled {
-    ($($error:ident),*) => {
+    ($($error:ident $(($timeout:ident))?),*) => {
         $(impl std::error::Error for $error {
             fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
                 let is_cancelled = *self == $error::Cancelled;
@@ -39,7 +40,11 @@ macro_rules! errors_with_cancelled {
 
         impl From<$error> for std::io::Error {
             fn from(error: $error) -> Self {
-                std::io::Error::other(error)
+                let kind = match error {
+                    $($error::$timeout => std::io::ErrorKind::TimedOut,)?
+                    _ => std::io::ErrorKind::Other,
+                };
+                std::io::Error::new(kind, error)
             }
         })*
     };

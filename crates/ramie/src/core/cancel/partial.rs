@@ -31,7 +31,8 @@ fn partial(error: &io::Error) -> Option<&Partial> {
 impl Cancelled {
     /// Returns the reason why an I/O call was cancelled; `None` if it failed for another reason.
     /// An error inside of this one counts as well, such as that of a channel, which becomes an
-    /// I/O error by `?`.
+    /// I/O error by `?`. The errors of channels have no room for the reason, which
+    /// [`check_cancelled`](super::check_cancelled) returns.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Cancelled> {
         find(error)
@@ -85,10 +86,12 @@ pub fn unsent_bytes(error: &io::Error) -> &[u8] {
     partial(error).map_or(&[], |partial| &partial.unsent)
 }
 
-/// Adds the progress of a cancelled call to its error. Other errors stay as they are.
+/// Adds the progress of a cancelled call to its error. Other errors stay as they are, even if a
+/// cancellation lies inside of them, because their own types would be lost.
 #[cold]
 pub(crate) fn after(error: io::Error, moved: usize, unsent: &[u8]) -> io::Error {
-    match Cancelled::of(&error).cloned() {
+    let itself = || error.get_ref()?.downcast_ref::<Cancelled>();
+    match partial(&error).map(|partial| &partial.cancelled).or_else(itself).cloned() {
         None => error,
         Some(cancelled) => {
             io::Error::new(error.kind(), Partial { cancelled, moved, unsent: unsent.into() })

@@ -100,4 +100,4 @@ impl fmt::Display for RecvTimeoutError {
 
 impl<T> Error for SendError<T> {}
 impl Error for TryRecvError {}
-errors_with_cancelled!(RecvError, RecvTimeoutError);
+errors_with_cancelled!(RecvError, RecvTimeoutError(Timeout));

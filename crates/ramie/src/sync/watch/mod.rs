@@ -199,4 +199,4 @@ impl fmt::Display for RecvTimeoutError {
 }
 
 impl<T> error::Error for SendError<T> {}
-errors_with_cancelled!(RecvError, RecvTimeoutError);
+errors_with_cancelled!(RecvError, RecvTimeoutError(Timeout));
