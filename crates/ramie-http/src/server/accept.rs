@@ -194,7 +194,10 @@ impl Acceptor<'_> {
         let connection = match added {
             Ok(connection) => connection,
             Err((stream, full)) => {
-                log::debug!("a connection is refused: {full}");
+                if log::log_enabled!(log::Level::Debug) {
+                    let client = Client { peer: stream.peer_addr(), ..Client::unknown() };
+                    log::debug!("a connection of {client} is refused: {full}");
+                }
                 return self.refused.refuse(stream, place);
             }
         };

@@ -74,10 +74,10 @@ fn connect_twice(server: SocketAddr) {
     let mut first = TcpStream::connect(server).unwrap();
     first.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     first.read_exact(&mut [0]).unwrap();
-    let (_, response) = talk(server, "");
+    let (client, response) = talk(server, "");
     assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
     let why = "as many are open as `Limits::connections` allows";
-    assert_eq!(LINES.take(), [format!("DEBUG: a connection is refused: {why}")]);
+    assert_eq!(LINES.take(), [format!("DEBUG: a connection of {client} is refused: {why}")]);
 }
 
 #[test]
