@@ -370,8 +370,8 @@ impl<B: Into<Body>> From<http::Request<B>> for Request {
 }
 
 /// The address of the client, the parameters of the route and the connection are left out. So
-/// [`request_timeout`](crate::middleware::request_timeout()) has no effect on a request that is made
-/// of this one.
+/// [`request_timeout`](crate::middleware::request_timeout()) has no effect on a request that is
+/// made of this one.
 impl From<Request> for http::Request<Body> {
     fn from(request: Request) -> Self {
         let (mut parts, body) = request.into_parts();

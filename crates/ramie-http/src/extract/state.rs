@@ -66,8 +66,8 @@ impl<S, T: FromRef<S>> FromParts<S> for State<T> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no part of the router's state `{S}`",
-    note = "the type in `State` must be that of `Router::with_state`, or implement \
-            `FromRef<{S}>`; either must be `Clone`"
+    note = "the type in `State` must implement `FromRef<{S}>`; the type of `Router::with_state` \
+            itself does if it is `Clone`"
 )]
 pub trait FromRef<S> {
     /// Makes the part, usually by a clone of a field.

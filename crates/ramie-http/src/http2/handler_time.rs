@@ -98,7 +98,7 @@ pub(crate) fn set_request_time(connection: u64, number: u64, limit: Duration) {
     }
 }
 
-/// What is left `now` of a time, which has a begin and a length.
+/// Returns how much of a time, given by its begin and its length, is left at `now`.
 fn left((begin, length): (Instant, Duration), now: Instant) -> Duration {
     length.saturating_sub(now.saturating_duration_since(begin))
 }

@@ -13,8 +13,9 @@ pub(super) fn refuse(path: &str) {
     );
 }
 
-/// What is written here instead of a segment: `{id}` for the `:id` of axum before 0.8, `{*rest}`
-/// for its `*rest` and for the `{rest...}` of Go, nothing for Go's `{$}`.
+/// Returns this router's form of a segment that another router understands: `{id}` for the `:id`
+/// of axum before 0.8, `{*rest}` for its `*rest` and for the `{rest...}` of Go, nothing for Go's
+/// `{$}`.
 fn own_form(segment: &str) -> Option<String> {
     if segment == "{$}" {
         return Some(String::new());

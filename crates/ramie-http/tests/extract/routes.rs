@@ -1,4 +1,4 @@
-//! Routes that a router refuses, and what it writes about them.
+//! Routes that a router refuses, and the texts of its panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -12,7 +12,9 @@ use ramie_http::{
 };
 
 use super::{
+    handler_that_waits,
     raw::{self, INITIAL_WINDOW_SIZE, RawClient},
+    written::Written,
     *,
 };
 
@@ -187,26 +189,6 @@ fn a_client_that_leaves_the_end_of_a_body_does_not_keep_the_body() {
     });
 }
 
-/// What an access log has written.
-#[derive(Clone, Default)]
-struct Written(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Written {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
 #[test]
 fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
     let written = Written::default();
@@ -220,7 +202,7 @@ fn a_request_whose_time_is_up_is_logged_as_it_is_answered() {
     with_client(router, limits, |client| {
         assert_eq!(send(client, request("GET", "/", full(""))).status(), 503);
     });
-    let text = written.text();
+    let text = written.lines().join("\n");
     assert!(text.contains(r#""status":503,"bytes":0"#), "{text}");
 }
 
@@ -252,7 +234,7 @@ fn a_request_whose_client_has_reset_it_is_logged_as_unanswered_also_when_its_tim
         while client.read().unwrap().stream != 3 {}
         late.set();
     });
-    let text = written.text();
+    let text = written.lines().join("\n");
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].contains(r#""status":503,"bytes":0"#), "{text}");
     assert!(lines[1].contains(r#""status":499,"bytes":0"#), "{text}");
@@ -303,7 +285,7 @@ fn a_route_may_have_a_longer_time() {
         // The server's limit also counts while the connection waits for a longer one.
         assert!(begin.elapsed() < LONG / 2);
     });
-    let text = written.text();
+    let text = written.lines().join("\n");
     let statuses = |line: &str| line.split_once("status\":").unwrap().1[..3].to_owned();
     let statuses: Vec<_> = text.lines().map(statuses).collect();
     assert_eq!(statuses, ["200", "503", "503", "200", "503", "503"]);
@@ -312,15 +294,7 @@ fn a_route_may_have_a_longer_time() {
 /// While the connection waits for the time of another request, which is longer than the test.
 #[test]
 fn a_route_may_have_a_shorter_time() {
-    let (begun, go_on) = (Arc::new(Event::new()), Arc::new(Event::new()));
-    let handler = {
-        let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
-        move || {
-            begun.set();
-            go_on.wait().unwrap();
-            "done"
-        }
-    };
+    let (handler, begun, go_on) = handler_that_waits();
     let shorter = waits(LONG, Duration::from_millis(20));
     let router = Router::new().route("/", get(handler)).nest("/shorter", shorter);
     with_client(router, Limits::default(), |client| {

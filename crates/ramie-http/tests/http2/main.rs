@@ -7,6 +7,8 @@ mod limits;
 mod lives;
 mod programs;
 mod raw;
+#[path = "../common/written.rs"]
+mod written;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -225,8 +227,9 @@ async fn wait_for(event: Arc<Event>) {
     receiver.await.unwrap().unwrap();
 }
 
-#[test]
-fn a_stop_answers_what_runs_and_ends_the_connection() {
+/// A handler, the event that it sets, and the one for which it waits then.
+fn handler_that_waits()
+-> (impl Fn() -> &'static str + Send + Sync + 'static, Arc<Event>, Arc<Event>) {
     let (begun, go_on) = (Arc::new(Event::new()), Arc::new(Event::new()));
     let handler = {
         let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
@@ -236,6 +239,12 @@ fn a_stop_answers_what_runs_and_ends_the_connection() {
             "done"
         }
     };
+    (handler, begun, go_on)
+}
+
+#[test]
+fn a_stop_answers_what_runs_and_ends_the_connection() {
+    let (handler, begun, go_on) = handler_that_waits();
     with_server(Router::new().route("/", get(handler)), Limits::default(), |address, server| {
         let (client, driven) = connect(address);
         let asked = fiber::spawn_local({

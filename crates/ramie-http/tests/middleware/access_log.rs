@@ -3,7 +3,6 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -14,31 +13,14 @@ use ramie_http::{
 };
 use serde_json::Value;
 
-use super::sockets::{Client, serve};
+use super::{
+    sockets::{Client, serve},
+    written::Written,
+};
 
-/// What a log has written.
-#[derive(Clone, Default)]
-pub(super) struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Written {
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).expect("text");
-        text.lines().map(str::to_owned).collect()
-    }
-
-    pub(super) fn json(&self) -> Vec<Value> {
-        self.lines().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-    }
+/// The lines of a log that writes JSON.
+pub(super) fn json(written: &Written) -> Vec<Value> {
+    written.lines().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 fn routes() -> Router {
@@ -99,7 +81,7 @@ fn a_panic_without_an_id_does_not_get_that_of_an_earlier_one() {
             assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
         }
     });
-    assert_eq!(written.json()[0]["id"], Value::Null);
+    assert_eq!(json(&written)[0]["id"], Value::Null);
 }
 
 #[test]
@@ -113,7 +95,7 @@ fn an_id_is_logged_on_either_side_of_its_layer() {
         };
         let response = ramie::run(|| router.call(Request::get("/")));
         let sent = response.headers()["x-request-id"].to_str().expect("text");
-        assert_eq!(written.json()[0]["id"], sent);
+        assert_eq!(json(&written)[0]["id"], sent);
     }
 }
 
@@ -141,7 +123,7 @@ fn lines_of_server(
         };
         client(&mut get, &|| waits.recv().expect("the handler waits"));
     });
-    let mut lines = written.json();
+    let mut lines = json(&written);
     lines.sort_by_key(|line| peers.iter().position(|peer| line["peer"] == *peer));
     let logged: Vec<_> = lines.iter().map(|line| line["peer"].as_str().unwrap()).collect();
     assert_eq!(logged, peers);

@@ -8,3 +8,5 @@ mod request_id;
 mod request_timeout;
 mod sockets;
 mod sse;
+#[path = "../common/written.rs"]
+mod written;

@@ -9,8 +9,9 @@ use ramie_http::{
 };
 
 use super::{
-    access_log::Written,
+    access_log::json,
     sockets::{Client, serve},
+    written::Written,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ fn the_log_of_a_request_with_a_longer_time_has_the_status_that_was_sent() {
         client.ask("/usual");
         assert!(client.head().starts_with("HTTP/1.1 503 "));
     });
-    let statuses: Vec<_> = written.json().iter().map(|line| line["status"].as_u64()).collect();
+    let statuses: Vec<_> = json(&written).iter().map(|line| line["status"].as_u64()).collect();
     assert_eq!(statuses, [Some(200), Some(503)]);
 }
 
