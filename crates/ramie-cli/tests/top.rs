@@ -174,7 +174,7 @@ fn fibers_are_shown_and_keys_are_answered() {
     top.wait_for("Esc back");
     top.wait_for("fiber 'main' (");
     if cfg!(target_arch = "x86_64") {
-        top.wait_for("ramie::serve::");
+        top.wait_for("ramie_http::server::");
     }
     top.press("\r");
     top.wait_for("q quit  ? keys");

@@ -6,11 +6,8 @@
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,6 +22,7 @@ use super::{
     Admit, OnTrouble, Trouble,
     connections::{Connections, OpenConnection},
     entrance::{self, Entrance},
+    needed::Needed,
     refuse::Refused,
 };
 use crate::{
@@ -45,8 +43,7 @@ pub(super) struct Acceptor<'a> {
     pub(super) refused: Refused,
     pub(super) is_shared: bool,
     pub(super) on_trouble: &'a OnTrouble,
-    /// Set if a fiber that was to accept could not run.
-    pub(super) lacks_memory: AtomicBool,
+    pub(super) needed: &'a Needed<'a>,
 }
 
 /// A listener of any kind.
@@ -94,7 +91,7 @@ impl Acceptor<'_> {
             let accept = |worker: usize| {
                 let place = Place::Worker(worker);
                 let own = listeners.iter().skip(worker % listeners.len()).step_by(workers);
-                let accept = self.as_fiber(move || self.accept_from(own, place));
+                let accept = self.needed.fiber(move || self.accept_from(own, place));
                 Builder::new().on(place).spawn_scoped(fibers, accept)
             };
             self.join_all((0..workers).map(accept).collect())
@@ -111,7 +108,7 @@ impl Acceptor<'_> {
         let Some(first) = listeners.next() else { return Ok(()) };
         fiber::scope(|fibers| {
             let accept = |listener| {
-                let accept = self.as_fiber(move || self.accept_all(&listener, place));
+                let accept = self.needed.fiber(move || self.accept_all(&listener, place));
                 Builder::new().spawn_scoped_local(fibers, accept)
             };
             let others = listeners.map(accept).collect();
@@ -120,35 +117,18 @@ impl Acceptor<'_> {
         })
     }
 
-    /// The closure of a fiber that accepts. If the fiber cannot run, the server stops, because the
-    /// caller waits for the other fibers.
-    fn as_fiber<'f>(
-        &'f self,
-        accept: impl FnOnce() -> io::Result<()> + 'f,
-    ) -> impl FnOnce() -> io::Result<()> + 'f {
-        let mut start = Start { acceptor: self, has_begun: false };
-        move || {
-            start.begin();
-            accept()
-        }
-    }
-
     /// Waits until all of these fibers have ended.
     fn join_all(
         &self,
         fibers: Vec<io::Result<ScopedJoinHandle<'_, io::Result<()>>>>,
     ) -> io::Result<()> {
+        let mut joined = Vec::with_capacity(fibers.len());
         // All are joined before one is looked at, because the scope panics for each fiber that has
         // no value and was not joined.
-        let joined = fibers.into_iter().map(|fiber| fiber.map(ScopedJoinHandle::join));
-        let joined: Vec<_> = joined.collect();
-        joined.into_iter().try_for_each(|joined| match joined? {
-            Ok(accepted) => accepted,
-            Err(_) if self.lacks_memory.load(Ordering::Relaxed) => {
-                Err(io::ErrorKind::OutOfMemory.into())
-            }
-            Err(panic) => resume_unwind(panic),
-        })
+        for fiber in fibers {
+            joined.push(fiber.map(ScopedJoinHandle::join));
+        }
+        joined.into_iter().try_for_each(|joined| self.needed.value(joined?)?)
     }
 
     /// Accepts until the server stops. When it returns or panics, the server stops, so that the
@@ -234,28 +214,6 @@ impl<L: Listen> Drop for EndAccepting<'_, L> {
         self.acceptor.connections.stop();
         if !self.acceptor.is_shared {
             self.listener.close();
-        }
-    }
-}
-
-/// A fiber that is to accept, before it runs. If there is no memory for the fiber, the runtime
-/// drops the closure with this.
-struct Start<'a> {
-    acceptor: &'a Acceptor<'a>,
-    has_begun: bool,
-}
-
-impl Start<'_> {
-    fn begin(&mut self) {
-        self.has_begun = true;
-    }
-}
-
-impl Drop for Start<'_> {
-    fn drop(&mut self) {
-        if !self.has_begun {
-            self.acceptor.lacks_memory.store(true, Ordering::Relaxed);
-            self.acceptor.connections.stop();
         }
     }
 }

@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod entrance;
+mod needed;
 mod overseer;
 mod proxy_header;
 mod refuse;
@@ -12,13 +13,13 @@ use std::{
     fmt, io,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::Duration,
 };
 
 use ramie::{
     cancel::CancelHandle,
-    fiber::{self, Place},
+    fiber::{self, Builder, Place},
     net::{TcpListener, ToSocketAddrs},
     os::unix::net::UnixListener,
 };
@@ -28,6 +29,7 @@ use self::{
     accept::Acceptor,
     connections::{Connections, request_time},
     entrance::Entrance,
+    needed::Needed,
     overseer::Ticks,
     refuse::Refused,
     systemd::Passed,
@@ -322,9 +324,10 @@ impl Server {
     /// A cancel point: the server then stops.
     ///
     /// # Errors
-    /// If a listener fails for good, or if there is no memory for the fibers that accept.
-    /// Being short of descriptors or memory later is no such failure: the server then waits, and
-    /// tries again.
+    /// If a listener fails for good. [`OutOfMemory`](io::ErrorKind::OutOfMemory) if there is no
+    /// memory for the fibers that accept, or for the one that ends what takes longer than the
+    /// limits. Being short of descriptors or memory later is no such failure: the server then
+    /// waits, and tries again.
     ///
     /// # Panics
     /// If a closure of [`admit_if`](Self::admit_if) or [`on_trouble`](Self::on_trouble) panics on a
@@ -335,25 +338,30 @@ impl Server {
         let service = Arc::new(Service { router, limits: self.limits });
         let end = &ramie::cancel::scope(|overseeing| overseeing.handle());
         let (connections, half_close) = (&self.connections, self.tolerates_half_close);
+        let needed = &Needed::new(connections);
         fiber::scope(|fibers| {
             // A cancellation of the caller stops the server; its connections still need limits
             // until they have ended.
-            fibers.spawn(move || {
+            let oversee = needed.fiber(move || {
                 let oversee = || overseer::oversee(connections, ticks, half_close);
                 ramie::cancel::shield(|| end.run(oversee));
             });
+            let overseer = Builder::new().spawn_scoped(fibers, oversee)?;
             // Also cancelled by a panic, because the scope waits for the overseer.
-            let _end = EndOverseeing(end);
+            let end = EndOverseeing(end);
             // The connections that are open when accepting panics get the same grace as others.
-            let accepted = catch_unwind(AssertUnwindSafe(|| self.accept_all(&service)));
+            let accepted = catch_unwind(AssertUnwindSafe(|| self.accept_all(&service, needed)));
             self.connections.stop();
             self.connections.complete();
             self.wait_for_connections();
-            accepted.unwrap_or_else(|panic| resume_unwind(panic))
+            drop(end);
+            let overseen = overseer.join();
+            accepted.unwrap_or_else(|panic| resume_unwind(panic))?;
+            needed.value(overseen)
         })
     }
 
-    fn accept_all(&self, service: &Arc<Service>) -> io::Result<()> {
+    fn accept_all(&self, service: &Arc<Service>, needed: &Needed<'_>) -> io::Result<()> {
         let acceptor = Acceptor {
             connections: &self.connections,
             service: Arc::clone(service),
@@ -362,7 +370,7 @@ impl Server {
             refused: Refused::default(),
             is_shared: self.is_shared,
             on_trouble: &self.on_trouble,
-            lacks_memory: AtomicBool::new(false),
+            needed,
         };
         match (&self.listeners, self.place) {
             (Listeners::Unix(listener), place) => {

@@ -6,14 +6,12 @@ use std::{
     net::{SocketAddr, TcpStream},
     os::fd::{AsFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind},
-    process::Command,
     sync::mpsc,
     time::Duration,
 };
 
 use ramie::{Runtime, cancel, fiber, fiber::Place, net::TcpListener};
 use ramie_http::{Router, Server, get};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Asks once, on a connection of its own.
 fn ask(server: SocketAddr) {
@@ -61,16 +59,22 @@ fn more_listeners_than_workers_are_accepted_from() {
     }
 }
 
-fn bind() -> TcpListener {
+pub(crate) fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
 /// Runs `f` in a runtime. A server that never ends fails the test instead of blocking it.
 fn run<T: Send + 'static>(workers: usize, f: impl FnOnce() -> T + Send + 'static) -> T {
+    run_on(Runtime::builder().workers(workers), f)
+}
+
+pub(crate) fn run_on<T: Send + 'static>(
+    runtime: ramie::Builder,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, ended) = mpsc::channel();
     std::thread::spawn(move || {
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
-        let _ = sender.send(runtime.run(f));
+        let _ = sender.send(runtime.build().unwrap().run(f));
     });
     ended.recv_timeout(Duration::from_secs(30)).expect("the server ends")
 }
@@ -148,43 +152,4 @@ fn a_listener_that_fails_for_good_ends_the_server_with_its_error() {
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
         }
     }
-}
-
-const CHILD: &str = "RAMIE_HTTP_TEST_CHILD";
-
-/// Lets the address space of this process grow by no more than this many bytes.
-fn limit_memory(room: u64) {
-    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
-    let current = Some(pages * rustix::param::page_size() as u64 + room);
-    let maximum = getrlimit(Resource::As).maximum;
-    setrlimit(Resource::As, Rlimit { current, maximum }).unwrap();
-}
-
-/// Serves with more listeners than there is memory for fibers that accept from them.
-fn error_without_memory() -> io::Error {
-    run(1, || {
-        let server = Server::on_each((0..400).map(|_| bind()).collect());
-        // Maps a chunk of stacks, of which the server gets some.
-        fiber::spawn(|| ()).join().unwrap();
-        limit_memory(1 << 20);
-        let served = server.serve(Router::new());
-        let maximum = getrlimit(Resource::As).maximum;
-        setrlimit(Resource::As, Rlimit { current: maximum, maximum }).unwrap();
-        served.unwrap_err()
-    })
-}
-
-#[test]
-fn a_server_without_memory_for_its_acceptors_ends_with_an_error() {
-    if std::env::var_os(CHILD).is_none() {
-        // The limit concerns the whole process.
-        let name = "listeners::a_server_without_memory_for_its_acceptors_ends_with_an_error";
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let child = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
-        assert!(child.status.success(), "{child:?}");
-        return;
-    }
-    let error = error_without_memory();
-    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
 }

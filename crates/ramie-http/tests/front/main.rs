@@ -1,6 +1,7 @@
 //! What stands in front of a server: proxies, TLS behind them, and systemd.
 
 mod listeners;
+mod memory;
 mod systemd;
 
 use std::{
