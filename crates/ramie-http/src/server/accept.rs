@@ -6,13 +6,14 @@
 
 use std::{
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
+    thread,
     time::Duration,
 };
 
 use ramie::{
-    fiber::{self, Builder, Place, ScopedJoinHandle},
+    fiber::{self, Builder, Place},
     net::TcpListener,
     os::unix::net::UnixListener,
 };
@@ -22,7 +23,7 @@ use super::{
     Admit, OnTrouble, Trouble,
     connections::{Connections, OpenConnection},
     entrance::{self, Entrance},
-    needed::Needed,
+    needed::{self, Spawned},
     refuse::Refused,
 };
 use crate::{
@@ -43,7 +44,6 @@ pub(super) struct Acceptor<'a> {
     pub(super) refused: Refused,
     pub(super) is_shared: bool,
     pub(super) on_trouble: &'a OnTrouble,
-    pub(super) needed: &'a Needed<'a>,
 }
 
 /// A listener of any kind.
@@ -91,10 +91,11 @@ impl Acceptor<'_> {
             let accept = |worker: usize| {
                 let place = Place::Worker(worker);
                 let own = listeners.iter().skip(worker % listeners.len()).step_by(workers);
-                let accept = self.needed.fiber(move || self.accept_from(own, place));
+                let accept =
+                    needed::closure(self.connections, move || self.accept_from(own, place));
                 Builder::new().on(place).spawn_scoped(fibers, accept)
             };
-            self.join_all((0..workers).map(accept).collect())
+            join_all((0..workers).map(accept).collect())
         })
     }
 
@@ -108,27 +109,14 @@ impl Acceptor<'_> {
         let Some(first) = listeners.next() else { return Ok(()) };
         fiber::scope(|fibers| {
             let accept = |listener| {
-                let accept = self.needed.fiber(move || self.accept_all(&listener, place));
+                let accept =
+                    needed::closure(self.connections, move || self.accept_all(&listener, place));
                 Builder::new().spawn_scoped_local(fibers, accept)
             };
             let others = listeners.map(accept).collect();
             let accepted = self.accept_all(&first, place);
-            self.join_all(others).and(accepted)
+            join_all(others).and(accepted)
         })
-    }
-
-    /// Waits until all of these fibers have ended.
-    fn join_all(
-        &self,
-        fibers: Vec<io::Result<ScopedJoinHandle<'_, io::Result<()>>>>,
-    ) -> io::Result<()> {
-        let mut joined = Vec::with_capacity(fibers.len());
-        // All are joined before one is looked at, because the scope panics for each fiber that has
-        // no value and was not joined.
-        for fiber in fibers {
-            joined.push(fiber.map(ScopedJoinHandle::join));
-        }
-        joined.into_iter().try_for_each(|joined| self.needed.value(joined?)?)
     }
 
     /// Accepts until the server stops. When it returns or panics, the server stops, so that the
@@ -199,6 +187,20 @@ impl Acceptor<'_> {
         };
         let _ = catch_unwind(AssertUnwindSafe(spawn));
     }
+}
+
+/// Waits until all of these fibers have ended. A panic is resumed, even if another fiber has an
+/// error.
+fn join_all(fibers: Vec<Spawned<'_, io::Result<()>>>) -> io::Result<()> {
+    let mut joined = Vec::with_capacity(fibers.len());
+    // All are joined before one is looked at, because the scope panics for each fiber that has no
+    // value and was not joined.
+    for fiber in fibers {
+        joined.push(needed::join(fiber));
+    }
+    let joined: thread::Result<Vec<_>> = joined.into_iter().collect();
+    let joined = joined.unwrap_or_else(|panic| resume_unwind(panic));
+    joined.into_iter().try_for_each(Result::flatten)
 }
 
 /// Ends the server when one fiber accepts no more.

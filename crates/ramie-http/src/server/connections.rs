@@ -188,7 +188,9 @@ impl Connections {
     /// Stops accepting and closes idle connections. It may miss those that become idle just now, so
     /// the overseer calls [`dismiss_idle`](Self::dismiss_idle) later. May be called on any thread.
     pub(super) fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        if self.is_stopping.swap(true, Ordering::Relaxed) {
+            return;
+        }
         for accepting in lock(&self.accepting).iter() {
             accepting.cancel();
         }

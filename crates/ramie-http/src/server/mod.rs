@@ -29,7 +29,6 @@ use self::{
     accept::Acceptor,
     connections::{Connections, request_time},
     entrance::Entrance,
-    needed::Needed,
     overseer::Ticks,
     refuse::Refused,
     systemd::Passed,
@@ -330,38 +329,37 @@ impl Server {
     /// waits, and tries again.
     ///
     /// # Panics
-    /// If a closure of [`admit_if`](Self::admit_if) or [`on_trouble`](Self::on_trouble) panics on a
-    /// fiber that accepts. The server then stops first.
+    /// If a closure of [`admit_if`](Self::admit_if) or [`on_trouble`](Self::on_trouble) panics. The
+    /// server then stops first.
     pub fn serve(self, router: Router) -> io::Result<()> {
         let ticks = Ticks::of_limits(&self.limits);
         request_time::register(&self.connections, ticks.length());
         let service = Arc::new(Service { router, limits: self.limits });
         let end = &ramie::cancel::scope(|overseeing| overseeing.handle());
         let (connections, half_close) = (&self.connections, self.tolerates_half_close);
-        let needed = &Needed::new(connections);
         fiber::scope(|fibers| {
             // A cancellation of the caller stops the server; its connections still need limits
             // until they have ended.
-            let oversee = needed.fiber(move || {
+            let oversee = needed::closure(connections, move || {
                 let oversee = || overseer::oversee(connections, ticks, half_close);
                 ramie::cancel::shield(|| end.run(oversee));
             });
-            let overseer = Builder::new().spawn_scoped(fibers, oversee)?;
+            let overseer = Builder::new().spawn_scoped(fibers, oversee);
             // Also cancelled by a panic, because the scope waits for the overseer.
             let end = EndOverseeing(end);
             // The connections that are open when accepting panics get the same grace as others.
-            let accepted = catch_unwind(AssertUnwindSafe(|| self.accept_all(&service, needed)));
+            let accepted = catch_unwind(AssertUnwindSafe(|| self.accept_all(&service)));
             self.connections.stop();
             self.connections.complete();
             self.wait_for_connections();
             drop(end);
-            let overseen = overseer.join();
+            let overseen = needed::join(overseer);
             accepted.unwrap_or_else(|panic| resume_unwind(panic))?;
-            needed.value(overseen)
+            overseen.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
-    fn accept_all(&self, service: &Arc<Service>, needed: &Needed<'_>) -> io::Result<()> {
+    fn accept_all(&self, service: &Arc<Service>) -> io::Result<()> {
         let acceptor = Acceptor {
             connections: &self.connections,
             service: Arc::clone(service),
@@ -370,7 +368,6 @@ impl Server {
             refused: Refused::default(),
             is_shared: self.is_shared,
             on_trouble: &self.on_trouble,
-            needed,
         };
         match (&self.listeners, self.place) {
             (Listeners::Unix(listener), place) => {

@@ -3,16 +3,17 @@
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
+    panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
         mpsc,
     },
 };
 
 use ramie::{
-    Runtime,
+    Reaction, Runtime, Strands,
     fiber::{self, Builder, JoinHandle, Place},
     sync::Event,
 };
@@ -31,7 +32,9 @@ fn in_child(test: &str, f: impl FnOnce()) {
     let name = format!("memory::{test}");
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child.args(["--exact", &name]).env(CHILD, "1").output().unwrap();
-    assert!(child.status.success(), "{child:?}");
+    // The child passes, too, if no test has this name.
+    let has_run = String::from_utf8_lossy(&child.stdout).contains("1 passed");
+    assert!(child.status.success() && has_run, "{child:?}");
 }
 
 /// Lets the address space of this process grow by no more than this many bytes.
@@ -48,9 +51,13 @@ fn lift_limit() {
     setrlimit(Resource::As, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// Runs `f` without a watchdog, whose thread would need memory, too.
+/// A runtime without a watchdog, whose thread would need memory, too.
+fn unwatched() -> ramie::Builder {
+    Runtime::builder().stall_limit(None).on_deadlock(Reaction::Ignore)
+}
+
 fn run<T: Send + 'static>(workers: usize, f: impl FnOnce() -> T + Send + 'static) -> T {
-    run_on(Runtime::builder().workers(workers).stall_limit(None), f)
+    run_on(unwatched().workers(workers), f)
 }
 
 /// Serves with more listeners than there is memory for fibers that accept from them.
@@ -83,15 +90,15 @@ struct Occupant {
 impl Occupant {
     /// `None` if there is no memory for a stack.
     fn on(worker: usize) -> Option<Occupant> {
-        let (release, begun) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
+        let (release, begun) = (Arc::new(Event::new()), Arc::new(AtomicBool::new(false)));
         let (released, begins) = (Arc::clone(&release), Arc::clone(&begun));
         let occupies = move || {
-            begins.store(1, Ordering::SeqCst);
+            begins.store(true, Ordering::SeqCst);
             released.wait().unwrap();
         };
         let fiber = Builder::new().on(Place::Worker(worker)).spawn(occupies).ok()?;
         loop {
-            if begun.load(Ordering::SeqCst) == 1 {
+            if begun.load(Ordering::SeqCst) {
                 return Some(Occupant { fiber, release });
             }
             if fiber.is_finished() {
@@ -119,8 +126,8 @@ fn stop_each(servers: &mpsc::Receiver<(SocketAddr, ServerHandle)>) {
     }
 }
 
-/// Serves with no free stack, with one, and so on, until the server has those that it needs.
-/// Returns the errors before.
+/// Serves with no free stack, with one, and so on, until the server has enough. Returns the errors
+/// of the servers that had too few.
 fn errors_with_few_stacks(workers: usize) -> Vec<io::Error> {
     run(workers, move || {
         let (sender, servers) = mpsc::channel();
@@ -165,5 +172,57 @@ fn a_server_without_memory_for_one_of_its_fibers_ends_with_an_error() {
                 assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
             }
         }
+    });
+}
+
+/// A server that places connections accepts on the fiber that calls `serve`, so it needs a stack
+/// only for the fiber that watches over its time limits.
+#[test]
+fn a_server_without_memory_for_its_time_limits_ends_with_an_error() {
+    in_child("a_server_without_memory_for_its_time_limits_ends_with_an_error", || {
+        let error = run(1, || {
+            Occupant::on(0).unwrap().leave();
+            limit_memory(1 << 20);
+            let occupants: Vec<_> = std::iter::from_fn(|| Occupant::on(0)).collect();
+            let served = Server::on(bind()).place(Place::Any).serve(Router::new());
+            lift_limit();
+            occupants.into_iter().for_each(Occupant::leave);
+            served.unwrap_err()
+        });
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
+        assert!(error.to_string().contains("memory for a fiber that the server needs"), "{error}");
+    });
+}
+
+#[test]
+fn without_a_thread_for_its_strands_a_server_ends_with_an_error() {
+    in_child("without_a_thread_for_its_strands_a_server_ends_with_an_error", || {
+        let error = run_on(unwatched().strands(Strands::Threads), || {
+            let server = Server::on(bind());
+            limit_memory(1 << 20);
+            let served = server.serve(Router::new());
+            lift_limit();
+            served.unwrap_err()
+        });
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
+    });
+}
+
+/// The panic of one fiber that accepts, while there is no memory for others.
+#[test]
+fn a_panic_while_accepting_is_not_taken_for_a_lack_of_memory() {
+    in_child("a_panic_while_accepting_is_not_taken_for_a_lack_of_memory", || {
+        let message = run(1, || {
+            let listeners: Vec<_> = (0..400).map(|_| bind()).collect();
+            let client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
+            let server = Server::on_each(listeners).admit_if(|_| panic!("of the test"));
+            fiber::spawn(|| ()).join().unwrap();
+            limit_memory(1 << 20);
+            let served = catch_unwind(AssertUnwindSafe(|| server.serve(Router::new())));
+            lift_limit();
+            drop(client);
+            served.unwrap_err().downcast_ref::<&str>().unwrap().to_string()
+        });
+        assert_eq!(message, "of the test");
     });
 }
