@@ -387,8 +387,8 @@ fn a_delayed_close_is_complete_before_the_driver_is_dropped() {
         ours.into_iter().for_each(|stream| driver.close_later(stream.into()));
         drop(driver);
         for mut stream in theirs {
-            // A close that the driver has lost fails the test. Not without a wait, because a process
-            // that another test starts has copies of all descriptors until its exec.
+            // A close that the driver has lost fails the test. Not without a wait, because a
+            // process that another test starts has copies of all descriptors until its exec.
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             // Also bears signals, which other tests send.
             assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
