@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    fn wake_kernel_thread(&mut self) {
+    pub(super) fn wake_kernel_thread(&mut self) {
         // `need_wakeup` contains a fence, so either the thread sees the entry, or this worker sees
         // that the thread sleeps.
         if !self.ring.submission().need_wakeup() {
@@ -157,18 +157,9 @@ impl Queue {
         }
     }
 
-    /// Waits until the kernel thread has emptied the queue; returns false if there is no such
-    /// thread.
-    pub(super) fn await_kernel_thread(&mut self) -> bool {
-        if !matches!(self.submitter_thread, Some(SubmitterThread::Kernel)) {
-            return false;
-        }
-        while !self.is_empty() {
-            self.wake_kernel_thread();
-            // The kernel thread may need this CPU.
-            rustix::thread::sched_yield();
-        }
-        true
+    /// Whether a thread of the kernel submits the entries.
+    pub(super) fn is_emptied_by_kernel(&self) -> bool {
+        matches!(self.submitter_thread, Some(SubmitterThread::Kernel))
     }
 
     /// Ends the thread that submits; from then on the worker submits. Called when no op of a caller

@@ -89,19 +89,28 @@ impl Reaper {
         !self.has_notes() && self.completed.is_empty() && !self.multishots.has_notices()
     }
 
+    /// Whether completions that were read since a wait began may be the event that the caller waits
+    /// for; the reaper `was_idle` at its begin. A caller that began with work left waits all the
+    /// same.
+    pub(super) fn has_event(&self, was_idle: bool) -> bool {
+        was_idle && !self.is_idle()
+    }
+
     /// Returns the number of completions that must be read before the ring may be dropped.
     pub(super) fn left(&self) -> usize {
         self.in_flight.len() + self.messages + self.closing + self.multishots.armed()
     }
 
-    /// Reads every completion that is in the queue.
-    pub(super) fn reap(&mut self, ring: &mut IoUring) {
+    /// Reads every completion that is in the queue. Returns whether there was one.
+    pub(super) fn reap(&mut self, ring: &mut IoUring) -> bool {
         let mut batch = [const { MaybeUninit::uninit() }; BATCH];
+        let mut found_some = false;
         loop {
             let entries = ring.completion().fill(&mut batch);
             if entries.is_empty() {
-                return;
+                return found_some;
             }
+            found_some = true;
             // Prefetches the frames, because they lie on different stacks, which the kernel's work
             // has evicted from the cache.
             for entry in &*entries {

@@ -63,19 +63,24 @@ impl Ring {
     /// Submits all entries of the queue, however often the kernel is busy.
     #[cold]
     pub(super) fn flush(&mut self) {
-        if self.queue.await_kernel_thread() {
-            return;
-        }
         while !self.queue.is_empty() {
+            if self.queue.is_emptied_by_kernel() {
+                self.queue.wake_kernel_thread();
+                // Before Linux 5.15, the thread takes no entries while completions overflow.
+                self.reap();
+                // The kernel thread may need this CPU.
+                rustix::thread::sched_yield();
+                continue;
+            }
             if let Err(error) = self.enter(Wait::Never) {
                 sys::fatal(&format!("the ring takes no more ops ({error})"));
             }
         }
     }
 
-    /// Reads every completion that is in the queue.
-    pub(super) fn reap(&mut self) {
-        self.reaper.reap(&mut self.queue.ring);
+    /// Reads every completion that is in the queue. Returns whether there was one.
+    pub(super) fn reap(&mut self) -> bool {
+        self.reaper.reap(&mut self.queue.ring)
     }
 
     /// Submits, and waits if `wait` says so. An interruption and a timeout count as success; a busy
@@ -87,12 +92,13 @@ impl Ring {
     /// lets other threads run.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let mut busy_since = None;
+        let was_idle = self.reaper.is_idle();
         loop {
             self.queue.counts.worker.enters.add_one();
             let entered = match wait {
                 Wait::Never => self.queue.enter(0, None),
                 Wait::Until(None) => self.queue.enter(1, None),
-                Wait::Until(Some(limit)) => self.enter_for(limit.min(LONGEST_WAIT)),
+                Wait::Until(Some(limit)) => self.enter_for(limit.min(LONGEST_WAIT), was_idle),
             };
             let Err(error) = entered else { return Ok(()) };
             match error {
@@ -100,16 +106,17 @@ impl Ring {
                 // Reading completions makes room. One of them, even a mere wake, may be the event
                 // that the caller waits for.
                 Errno::BUSY | Errno::AGAIN => {
-                    let found_some = self.queue.has_completions();
-                    self.reap();
-                    if found_some || !self.reaper.completed.is_empty() {
+                    if self.reap() {
+                        return Ok(());
+                    }
+                    rustix::thread::sched_yield();
+                    if !self.reaper.completed.is_empty() || self.reaper.has_event(was_idle) {
                         return Ok(());
                     }
                     let since = *busy_since.get_or_insert_with(Instant::now);
                     if matches!(wait, Wait::Until(Some(limit)) if since.elapsed() >= limit) {
                         return Ok(());
                     }
-                    rustix::thread::sched_yield();
                 }
                 Errno::BADR => sys::fatal("the kernel has lost a completion (EBADR)"),
                 _ => return Err(error.into()),
@@ -117,7 +124,7 @@ impl Ring {
         }
     }
 
-    fn enter_for(&mut self, limit: Duration) -> Result<u32, Errno> {
+    fn enter_for(&mut self, limit: Duration, was_idle: bool) -> Result<u32, Errno> {
         if self.queue.takes_timeouts {
             return self.queue.enter(1, Some(&limit.into()));
         }
@@ -126,7 +133,9 @@ impl Ring {
         let limit = types::Timespec::from(limit);
         let timeout = opcode::Timeout::new(&limit).count(1).build();
         self.push(&timeout.user_data(sqe::TAG_IGNORE));
-        self.queue.enter(1, None)
+        // If the queue was full and the kernel busy, the push has read completions.
+        let least = u32::from(!self.reaper.has_event(was_idle));
+        self.queue.enter(least, None)
     }
 
     #[inline]
