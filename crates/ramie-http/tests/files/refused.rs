@@ -1,13 +1,12 @@
 //! Files where a filter of system calls refuses openat2(2), as older container runtimes do.
 
-use std::process::Command;
-
 use ramie_http::{Files, Router};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-use super::support::{Folder, get, serve};
-
-const CHILD: &str = "RAMIE_HTTP_TEST_CHILD";
+use super::{
+    child::in_child,
+    support::{Folder, get, serve},
+};
 
 /// Answers openat2 with EPERM from now on, in this thread and those that it starts.
 fn forbid_openat2() {
@@ -23,14 +22,11 @@ fn forbid_openat2() {
 
 #[test]
 fn files_are_served_where_openat2_is_forbidden() {
-    if std::env::var_os(CHILD).is_none() {
-        // The filter stays until the process ends.
-        let name = "refused::files_are_served_where_openat2_is_forbidden";
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let child = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
-        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
-        return;
-    }
+    // The filter stays until the process ends.
+    in_child("refused::files_are_served_where_openat2_is_forbidden", serve_without_openat2);
+}
+
+fn serve_without_openat2() {
     let folder = Folder::new();
     folder.write("a", "text");
     folder.write("inner/b", "more");

@@ -1,5 +1,7 @@
 //! What stands in front of a server: proxies, TLS behind them, and systemd.
 
+#[path = "../common/child.rs"]
+mod child;
 mod listeners;
 mod memory;
 mod systemd;

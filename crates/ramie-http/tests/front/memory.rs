@@ -4,7 +4,6 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     panic::{AssertUnwindSafe, catch_unwind},
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,22 +19,10 @@ use ramie::{
 use ramie_http::{Router, Server, ServerHandle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::listeners::{bind, run_on};
-
-const CHILD: &str = "RAMIE_HTTP_TEST_CHILD";
-
-/// Runs `f` in a process of its own, because a limit of memory concerns the whole process.
-fn in_child(test: &str, f: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some() {
-        return f();
-    }
-    let name = format!("memory::{test}");
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    let child = child.args(["--exact", &name]).env(CHILD, "1").output().unwrap();
-    // The child passes, too, if no test has this name.
-    let has_run = String::from_utf8_lossy(&child.stdout).contains("1 passed");
-    assert!(child.status.success() && has_run, "{child:?}");
-}
+use super::{
+    child::in_child,
+    listeners::{bind, run_on},
+};
 
 /// Lets the address space of this process grow by no more than this many bytes.
 fn limit_memory(room: u64) {
@@ -75,7 +62,7 @@ fn error_with_many_listeners() -> io::Error {
 
 #[test]
 fn a_server_without_memory_for_all_its_acceptors_ends_with_an_error() {
-    in_child("a_server_without_memory_for_all_its_acceptors_ends_with_an_error", || {
+    in_child("memory::a_server_without_memory_for_all_its_acceptors_ends_with_an_error", || {
         let error = error_with_many_listeners();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
     });
@@ -163,7 +150,7 @@ fn errors_with_few_stacks(workers: usize) -> Vec<io::Error> {
 
 #[test]
 fn a_server_without_memory_for_one_of_its_fibers_ends_with_an_error() {
-    in_child("a_server_without_memory_for_one_of_its_fibers_ends_with_an_error", || {
+    in_child("memory::a_server_without_memory_for_one_of_its_fibers_ends_with_an_error", || {
         for workers in [1, 2] {
             let errors = errors_with_few_stacks(workers);
             // One more, because the server watches over its time limits on a fiber of its own.
@@ -179,7 +166,7 @@ fn a_server_without_memory_for_one_of_its_fibers_ends_with_an_error() {
 /// only for the fiber that watches over its time limits.
 #[test]
 fn a_server_without_memory_for_its_time_limits_ends_with_an_error() {
-    in_child("a_server_without_memory_for_its_time_limits_ends_with_an_error", || {
+    in_child("memory::a_server_without_memory_for_its_time_limits_ends_with_an_error", || {
         let error = run(1, || {
             Occupant::on(0).unwrap().leave();
             limit_memory(1 << 20);
@@ -196,7 +183,7 @@ fn a_server_without_memory_for_its_time_limits_ends_with_an_error() {
 
 #[test]
 fn without_a_thread_for_its_strands_a_server_ends_with_an_error() {
-    in_child("without_a_thread_for_its_strands_a_server_ends_with_an_error", || {
+    in_child("memory::without_a_thread_for_its_strands_a_server_ends_with_an_error", || {
         let error = run_on(unwatched().strands(Strands::Threads), || {
             let server = Server::on(bind());
             limit_memory(1 << 20);
@@ -211,7 +198,7 @@ fn without_a_thread_for_its_strands_a_server_ends_with_an_error() {
 /// The panic of one fiber that accepts, while there is no memory for others.
 #[test]
 fn a_panic_while_accepting_is_not_taken_for_a_lack_of_memory() {
-    in_child("a_panic_while_accepting_is_not_taken_for_a_lack_of_memory", || {
+    in_child("memory::a_panic_while_accepting_is_not_taken_for_a_lack_of_memory", || {
         let message = run(1, || {
             let listeners: Vec<_> = (0..400).map(|_| bind()).collect();
             let client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
