@@ -13,8 +13,9 @@ use crate::{
 /// Why an argument of a handler cannot be made: the status of the response, and a sentence, which
 /// is the body of the response.
 ///
-/// All types of [`extract`](crate::extract) have this rejection. A handler that reads a body may
-/// return it, too, because the errors of bodies become one.
+/// The types of [`extract`](crate::extract) that can fail have this rejection, except [`Peer`]
+/// (super::Peer), whose rejection is a status. A handler that reads a body may return it, too,
+/// because the errors of bodies become one.
 ///
 /// # Examples
 /// ```
@@ -58,19 +59,21 @@ pub struct Rejection {
     reason: Cow<'static, str>,
     /// Whether nobody knows where the next request begins.
     closes: bool,
+    /// Whether the program must be changed, and not the request.
+    is_of_program: bool,
 }
 
 impl Rejection {
     /// A rejection with this status, whose response has the reason as its text.
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Rejection { status, reason: reason.into(), closes: false }
+        Rejection { status, reason: reason.into(), closes: false, is_of_program: false }
     }
 
-    /// 500: no request could be right, so the program must be changed.
+    /// 500: no request could be right, so the program must be changed. Logged when it becomes a
+    /// response, because a handler that takes an `Option` expects it.
     pub(crate) fn of_program(reason: impl Into<Cow<'static, str>>) -> Self {
         let rejection = Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, reason);
-        log::error!("{rejection}");
-        rejection
+        Rejection { is_of_program: true, ..rejection }
     }
 
     /// Closes the connection behind the response.
@@ -100,6 +103,9 @@ impl Error for Rejection {}
 
 impl IntoResponse for Rejection {
     fn into_response(self) -> Response {
+        if self.is_of_program {
+            log::error!("{self}");
+        }
         let mut response = (self.status, format!("{}\n", self.reason)).into_response();
         if self.closes {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

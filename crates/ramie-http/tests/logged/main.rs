@@ -6,7 +6,12 @@ use std::{
     sync::Mutex,
 };
 
-use ramie_http::{Limits, Router, Server, get};
+use ramie_http::{
+    Limits, Request, Router, Server,
+    extract::{Extension, MatchedPath},
+    get,
+    middleware::RequestId,
+};
 
 /// The lines, with their levels.
 struct Lines(Mutex<Vec<String>>);
@@ -80,10 +85,29 @@ fn connect_twice(server: SocketAddr) {
     assert_eq!(LINES.take(), [format!("DEBUG: a connection of {client} is refused: {why}")]);
 }
 
+/// A client could fill the log otherwise: a handler with an `Option` expects that there is none.
+fn ask_for_what_nothing_provides() {
+    type Options = (Option<Extension<u32>>, Option<RequestId>);
+    let none = |user: Option<Extension<u32>>, id: Option<RequestId>| {
+        assert_eq!((user, id), Options::default());
+    };
+    let no_path = |path: Option<MatchedPath>| assert_eq!(path, None);
+    let router = Router::new()
+        .route("/optional", get(none))
+        .route("/needed", get(|Extension(user): Extension<u32>| user.to_string()))
+        .fallback(no_path);
+    assert_eq!(router.call(Request::get("/optional")).status(), 200);
+    assert_eq!(router.call(Request::get("/other")).status(), 200);
+    assert_eq!(LINES.take(), [""; 0]);
+    assert_eq!(router.call(Request::get("/needed")).status(), 500);
+    assert_eq!(LINES.take(), ["ERROR: no middleware has left a `u32` in the request"]);
+}
+
 #[test]
 fn what_is_refused_is_logged_with_its_reason() {
     log::set_logger(&LINES).expect("this process has no other");
     log::set_max_level(log::LevelFilter::Debug);
+    ask_for_what_nothing_provides();
     serve(Limits::default(), send_requests);
     serve(Limits { connections: 1, ..Limits::default() }, connect_twice);
 }
