@@ -5,7 +5,7 @@
 use std::{env, io};
 
 use ramie::{
-    fiber,
+    structured::race,
     sync::broadcast::{self, Sender},
 };
 use ramie_http::{
@@ -35,11 +35,23 @@ const PAGE: &str = r#"<!doctype html>
 /// What clients say, for all of them.
 type Talk = Sender<String>;
 
-fn chat(mut socket: WebSocket, talk: &Talk) -> io::Result<()> {
+fn chat(socket: WebSocket, talk: &Talk) -> io::Result<()> {
     let mut heard = talk.subscribe();
     let sender = socket.sender();
-    // Ends when a send fails, because the connection has ended, or if the client is too slow.
-    fiber::spawn(move || while heard.recv().is_ok_and(|text| sender.send(text).is_ok()) {});
+    // A client that is gone ends the wait for messages; one that is too slow for them is dropped.
+    let ended = race(|racers| {
+        racers.spawn(|| listen(socket, talk));
+        racers.spawn(|| {
+            while let Ok(text) = heard.recv() {
+                sender.send(text)?;
+            }
+            Ok(())
+        });
+    });
+    ended.expect("two strands")
+}
+
+fn listen(mut socket: WebSocket, talk: &Talk) -> io::Result<()> {
     while let Some(message) = socket.read()? {
         if let Message::Text(text) = message {
             let _ = talk.send(text.as_str().to_owned());

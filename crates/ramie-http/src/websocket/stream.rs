@@ -89,15 +89,22 @@ impl Write for SharedStream {
 ///
 /// # Examples
 /// ```
-/// use ramie::{fiber, channel};
+/// use std::io;
+/// use ramie::{channel::Receiver, structured::race};
 /// use ramie_http::websocket::WebSocket;
 ///
 /// /// Sends what arrives on a channel, and ignores what the client says.
-/// fn feed(mut socket: WebSocket, news: channel::Receiver<String>) -> std::io::Result<()> {
+/// fn feed(mut socket: WebSocket, news: Receiver<String>) -> io::Result<()> {
 ///     let sender = socket.sender();
-///     fiber::spawn(move || news.iter().try_for_each(|text| sender.send(text)));
-///     while socket.read()?.is_some() {}
-///     Ok(())
+///     // When the client is gone, the race cancels the wait for news.
+///     let ended = race(|racers| {
+///         racers.spawn(|| news.iter().try_for_each(|text| sender.send(text)));
+///         racers.spawn(move || {
+///             while socket.read()?.is_some() {}
+///             Ok(())
+///         });
+///     });
+///     ended.expect("two strands")
 /// }
 /// ```
 #[derive(Clone)]
@@ -123,8 +130,9 @@ impl WebSocketSender {
     ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`] if the connection has ended or is about to;
-    /// [`io::ErrorKind::WouldBlock`] if the client takes no bytes for the idle timeout; otherwise
-    /// those of the stream.
+    /// [`io::ErrorKind::WouldBlock`] if the client takes no bytes for the idle timeout;
+    /// [`io::ErrorKind::InvalidInput`] if the message is neither text nor binary; otherwise those
+    /// of the stream.
     pub fn send(&self, message: impl Into<Message>) -> io::Result<()> {
         let frame = encoded(message.into())?;
         let Some(stream) = self.stream.upgrade() else {
