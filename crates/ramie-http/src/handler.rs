@@ -13,7 +13,16 @@ use crate::{
 /// whole request ([`FromRequest`]). If one cannot be made, the client gets its rejection, and the
 /// function is not called. The function returns what can become a response ([`IntoResponse`]).
 ///
-/// A handler runs on the fiber of the connection, so it may wait as it likes.
+/// # Blocking
+/// A handler runs on the fiber of the connection, so it may wait by the calls of `ramie` (`net`,
+/// `fs`, `sync` and others), for [`Limits::request_timeout`](crate::Limits::request_timeout). A
+/// call that blocks its thread, such as `std::thread::sleep`, those of `std::net` or of a database
+/// in C, stops all connections of the worker, so [`ramie::blocking`] is to run it.
+///
+/// # Stack
+/// A handler has the stack of a fiber: 256 KiB, less what the server uses, unless
+/// [`stack_size`](ramie::Builder::stack_size) of the runtime sets another size. An overflow ends
+/// the process with a message.
 ///
 /// # Examples
 /// ```

@@ -13,8 +13,9 @@
 //!
 //! - A [`Handler`] takes arguments that are made of the request by their types ([`extract`]), and
 //!   returns what can become a response ([`IntoResponse`]). It runs on the fiber of the connection,
-//!   so it may wait as it likes. One that may fail returns `Result<_, Rejection>`
-//!   ([`extract::Rejection`]): `?` turns an I/O error into a response.
+//!   so it may wait, by the calls of `ramie` ([`Handler`] says what that excludes). One that may
+//!   fail returns `Result<_, Rejection>` ([`extract::Rejection`]): `?` turns an I/O error into a
+//!   response.
 //! - A [`Router`] chooses the handler by path and method; middleware is a function around handlers
 //!   ([`Router::layer`]). [`Router::call`] answers a request without a socket, for tests.
 //! - [`Files`] serves a directory; [`conditional`] answers conditional requests and ranges for any
@@ -35,18 +36,20 @@
 //! returns them with `?` ends early, and releases what it holds. A few calls, such as
 //! [`ramie::fiber::sleep`], return early without an error, and others, such as a wait for a mutex,
 //! are not cancelled. So a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each
-//! time. A client that goes away is noticed within about a quarter of a second.
+//! time. A client that goes away is noticed within about a quarter of a second. Handlers of
+//! WebSockets are not cancelled: the module `websocket` says how they end.
 //!
 //! # Failures
 //! A handler that panics is answered by 500 without a body, and over HTTP/1.1 its connection is
 //! closed; all others go on. The panic passes the middleware around the handler, so none of it adds
-//! its headers; only `x-request-id` stays.
+//! its headers; only `x-request-id` stays. The panic hook alone reports it.
 //!
 //! # Log
 //! The crate writes to the crate [`log`]:
-//! - errors: what the program has to mend, such as an argument that nothing provides,
-//! - warnings: what concerns the server as a whole, such as a lack of descriptors, unless
-//!   [`Server::on_trouble`] takes it,
+//! - errors: requests that the server has failed to handle, with the reason, which the client does
+//!   not get: an I/O error that became a 500, or an argument that nothing provides,
+//! - warnings: what concerns the server as a whole, such as a lack of descriptors
+//!   ([`Server::on_trouble`] takes most of these),
 //! - at the level debug: connections that fail, and connections and requests that are refused, each
 //!   with the reason. They have no line in the access log, because they do not reach the router.
 //!

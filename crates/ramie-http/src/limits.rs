@@ -26,6 +26,10 @@ use std::time::Duration;
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
 ///
+/// A limit of zero allows nothing, unlike a timeout of 0 in Go; only `body_bytes_per_second` is
+/// then off. The largest value of its type, such as [`Duration::MAX`], means no limit, except for
+/// `head_bytes` and `fields`, which have a largest value.
+///
 /// # HTTP/2
 /// A connection of HTTP/2 has several requests at once. A request that exceeds a limit gets the
 /// same status, and the connection stays open for the others.
@@ -51,13 +55,14 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of the first line of a request, its line end included.
     pub line_bytes: usize,
-    /// Bytes of the head of a request; at most 65,535.
+    /// Bytes of the head of a request. A larger value counts as 65,535.
     pub head_bytes: usize,
-    /// The number of fields in a head; at most 256.
+    /// The number of fields in a head. A larger value counts as 256.
     pub fields: usize,
     /// Bytes of the name and the value of one field.
     pub field_bytes: usize,
-    /// Bytes of a body, without the lines of chunks.
+    /// Bytes of a body, without the lines of chunks. A route sets another limit by
+    /// [`Body::set_limit`](crate::Body::set_limit).
     pub body_bytes: u64,
     /// Bytes of the fields behind a body, with the empty line that ends them.
     pub trailer_bytes: usize,
@@ -78,7 +83,8 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// The time that a handler has for one request, the arrival of its body included. Then
     /// everything that the handler waits for is cancelled. A handler that computes without a wait
-    /// is not interrupted, and its response may be sent although the time is up. Routes that need
+    /// is not interrupted, and its response may be sent although the time is up. A body that is
+    /// written while the response is sent has no limit but `write_timeout`. Routes that need
     /// another time, such as uploads, get it by
     /// [`middleware::request_timeout`](crate::middleware::request_timeout).
     pub request_timeout: Duration,

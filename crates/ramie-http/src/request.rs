@@ -176,8 +176,8 @@ impl Parts {
         &mut self.extensions
     }
 
-    /// The address of the client, or of what is before the server; none for Unix sockets and for
-    /// requests that the program has made.
+    /// The address of the client, or of the proxy before the server ([`Peer`]
+    /// (crate::extract::Peer)); none for Unix sockets and for requests that the program has made.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer
     }
@@ -258,7 +258,7 @@ impl Request {
     /// A request that was not received, for tests and for calls of a router.
     ///
     /// # Panics
-    /// If `target` is no URI, such as `/path?query`.
+    /// If `target` cannot be parsed as a URI. (`/path?query` can.)
     #[track_caller]
     pub fn new(method: Method, target: &str) -> Self {
         let uri = target.parse().unwrap_or_else(|error| panic!("{target:?} is no URI: {error}"));

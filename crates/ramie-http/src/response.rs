@@ -40,6 +40,46 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// let response = (StatusCode::CREATED, [("location", "/things/1")], "made").into_response();
 /// assert_eq!(response.headers()["location"], "/things/1");
 /// ```
+///
+/// An error type of the program, for `?` in handlers:
+/// ```
+/// use std::io;
+/// use ramie_http::{IntoResponse, Request, Response, Router, StatusCode, extract::Json, get};
+///
+/// enum AppError {
+///     NoSuchUser,
+///     Io(io::Error),
+/// }
+///
+/// impl From<io::Error> for AppError {
+///     fn from(error: io::Error) -> Self {
+///         AppError::Io(error)
+///     }
+/// }
+///
+/// impl IntoResponse for AppError {
+///     fn into_response(self) -> Response {
+///         let (status, reason) = match self {
+///             AppError::NoSuchUser => (StatusCode::NOT_FOUND, "no such user"),
+///             AppError::Io(error) => {
+///                 log::error!("a request failed: {error}");
+///                 (StatusCode::INTERNAL_SERVER_ERROR, "the server has failed")
+///             }
+///         };
+///         (status, Json([("error", reason)])).into_response()
+///     }
+/// }
+///
+/// fn user() -> Result<String, AppError> {
+///     ramie::cancel::check_cancelled().map_err(io::Error::from)?;
+///     Err(AppError::NoSuchUser)
+/// }
+///
+/// let router = Router::new().route("/user", get(user));
+/// assert_eq!(router.call(Request::get("/user")).status(), 404);
+/// ```
+/// A rejection of an argument gets the program's form, too, if the handler takes a
+/// `Result<Json<T>, Rejection>`, for example.
 pub trait IntoResponse {
     /// The response.
     fn into_response(self) -> Response;

@@ -124,6 +124,11 @@ impl Body {
     /// The bytes that a closure writes; sent in chunks. The closure runs on the fiber of the
     /// connection, while the response is sent; its writes wait for the client. If it returns an
     /// error or panics, the connection is closed, so that the client notices.
+    ///
+    /// The handler has returned by then, so `Limits::request_timeout` does not apply to the
+    /// closure; [`ramie::cancel::with_timeout`] limits its time. The access log has the status of
+    /// the head, and an error of the closure is logged at the level debug only, because most are
+    /// clients that have gone: one that matters is to be logged by the closure.
     pub fn from_writer(
         write: impl FnOnce(&mut BodyWriter<'_>) -> io::Result<()> + Send + 'static,
     ) -> Self {
@@ -197,6 +202,41 @@ impl Body {
 
     /// Sets how many bytes the client may send in this body, instead of `Limits::body_bytes`. Has
     /// no effect on other bodies.
+    ///
+    /// To be called before anything reads the body, so a route whose handler takes an argument that
+    /// is made of the body sets the limit in a layer.
+    ///
+    /// # Examples
+    /// Uploads may be as large as 1 GiB and take an hour:
+    /// ```
+    /// use std::{io, time::Duration};
+    /// use ramie::fs::File;
+    /// use ramie_http::{Body, Next, Request, Response, Router, extract::{Path, Rejection}};
+    /// use ramie_http::{middleware::request_timeout, post};
+    ///
+    /// fn with_limit(mut request: Request, next: Next<'_>) -> Response {
+    ///     request.body_mut().set_limit(1 << 30);
+    ///     next.call(request)
+    /// }
+    ///
+    /// fn store(Path(number): Path<u32>, mut body: Body) -> Result<String, Rejection> {
+    ///     let path = std::env::temp_dir().join(format!("upload-{number}"));
+    ///     # let path = path.with_extension(std::process::id().to_string());
+    ///     let mut file = File::create(&path)?;
+    ///     let length = io::copy(&mut body, &mut file)?;
+    ///     # std::fs::remove_file(&path)?;
+    ///     Ok(format!("{length} bytes\n"))
+    /// }
+    ///
+    /// let uploads = Router::new()
+    ///     .route("/uploads/{number}", post(store))
+    ///     .layer(with_limit)
+    ///     .layer(request_timeout(Duration::from_secs(60 * 60)));
+    /// let router = Router::new().merge(uploads);
+    /// let response = router.call(Request::post("/uploads/7", "content"));
+    /// assert_eq!(response.into_body().into_bytes(100)?, "7 bytes\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_limit(&mut self, most: u64) {
         match &mut self.0 {
             BodyKind::Incoming(incoming) => incoming.set_limit(most),

@@ -57,7 +57,8 @@ pub fn compress() -> impl Fn(Request, Next<'_>) -> Response + Send + Sync + 'sta
 /// The coding is the one that the client prefers by its Accept-Encoding; of several, the first of
 /// those above. These responses stay as they are:
 /// - those of types that are compressed already, such as images, and those without a type;
-/// - those that are shorter than [`minimum`](Self::minimum), unless the client refuses them so;
+/// - those that are shorter than [`minimum`](Self::minimum), unless the client accepts
+///   no response without a coding (`identity;q=0`);
 /// - those with a Content-Encoding, or with `Cache-Control: no-transform`;
 /// - parts (206), and those without content;
 /// - event streams, unless [`event_streams`](Self::event_streams) is set.

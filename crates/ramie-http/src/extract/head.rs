@@ -46,8 +46,9 @@ impl<T: Clone + Send + Sync + 'static, S> FromParts<S> for Extension<T> {
 /// The path of the route that matches the request, such as `/users/{id}`: a name for metrics and
 /// logs that clients cannot make up. With the prefix of a nested router.
 ///
-/// The router knows it once it has found the route: handlers have it, and the middleware of
-/// nested and merged routers.
+/// Handlers have it, and the middleware of routers that were merged or nested. The middleware of
+/// the outermost router runs before the route is found, so middleware that measures by route wraps
+/// a router that is then merged.
 ///
 /// # Errors
 /// 500 if no route matches, as for a fallback.
@@ -60,6 +61,26 @@ impl<T: Clone + Send + Sync + 'static, S> FromParts<S> for Extension<T> {
 /// let response = router.call(Request::get("/users/7"));
 /// assert_eq!(response.into_body().into_bytes(100)?, "/users/{id}");
 /// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// Middleware that measures by route:
+/// ```
+/// use std::time::Instant;
+/// use ramie_http::{Next, Request, Response, Router, get};
+/// use ramie_http::extract::{FromParts, MatchedPath};
+///
+/// fn measure(mut request: Request, next: Next<'_>) -> Response {
+///     let path = MatchedPath::from_parts(request.parts_mut(), &());
+///     let began = Instant::now();
+///     let response = next.call(request);
+///     let path = path.as_deref().unwrap_or("none");
+///     println!("{path}: {} after {:?}", response.status(), began.elapsed());
+///     response
+/// }
+///
+/// let routes = Router::new().route("/users/{id}", get(|| "a user"));
+/// let router = Router::new().merge(routes.layer(measure));
+/// assert_eq!(router.call(Request::get("/users/7")).status(), 200);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatchedPath(Arc<str>);

@@ -11,10 +11,10 @@
 //! | [`State`] | the state of the router, or a part of it ([`FromRef`]) | |
 //! | [`Extension`] | a value that middleware has left in the request | 500 |
 //! | [`MatchedPath`] | the path of the route | 500 |
-//! | [`Peer`] | the address of the client | 500 |
+//! | [`Peer`] | the address of the client, or of the proxy before the server | 500 |
 //! | [`RequestId`](crate::middleware::RequestId) | the id that middleware has given the request | 500 |
 //! | [`LastEventId`](crate::sse::LastEventId) | the last server-sent event that the client has seen | 400 |
-//! | `Option<T>` of any `T` here | `T`, or `None` for any rejection | |
+//! | `Option<T>` of any `T` here | `T`, or `None` if it cannot be made | |
 //! | `Result<T, T::Rejection>` of any `T` here | `T`, or why it cannot be made | |
 //!
 //! The following take the body, so they can only be the last argument:
@@ -73,7 +73,39 @@ use crate::{
 
 /// An argument that is made of the head of a request.
 ///
-/// `S` is the state of the router.
+/// `S` is the state of the router. An argument that needs a part `T` of it is implemented for all
+/// `S` with `T: FromRef<S>` ([`FromRef`]).
+///
+/// # Examples
+/// ```
+/// use ramie_http::{Parts, Request, Router, StatusCode, get};
+/// use ramie_http::extract::{FromParts, FromRef, Rejection};
+///
+/// #[derive(Clone)]
+/// struct Keys(Vec<String>);
+///
+/// /// A client that has named one of the keys.
+/// struct Known(String);
+///
+/// impl<S> FromParts<S> for Known
+/// where
+///     Keys: FromRef<S>,
+/// {
+///     type Rejection = Rejection;
+///
+///     fn from_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
+///         let key = parts.header_str("x-key").unwrap_or_default();
+///         match Keys::from_ref(state).0.iter().find(|own| *own == key) {
+///             Some(key) => Ok(Known(key.clone())),
+///             None => Err(Rejection::new(StatusCode::UNAUTHORIZED, "no key is named")),
+///         }
+///     }
+/// }
+///
+/// let router = Router::new().route("/", get(|Known(key)| key));
+/// let router = router.with_state(Keys(vec!["a key".to_owned()]));
+/// assert_eq!(router.call(Request::get("/")).status(), StatusCode::UNAUTHORIZED);
+/// ```
 pub trait FromParts<S>: Sized {
     /// The response if it cannot be made.
     type Rejection: IntoResponse;
@@ -166,8 +198,13 @@ impl<S, T: FromRequest<S>> FromRequest<S> for Result<T, T::Rejection> {
     }
 }
 
-/// The address of the client, or of a proxy before the server. 500 if there is none, as for Unix
-/// sockets.
+/// The address of the client. 500 if there is none, as for Unix sockets.
+///
+/// Behind a proxy that speaks HTTP, this is the address of the proxy, as it is for the access log
+/// and for [`Limits::connections_per_address`](crate::Limits::connections_per_address), which is
+/// then to be raised. If the proxy can send the PROXY protocol, use
+/// [`Server::proxy_protocol`](crate::Server::proxy_protocol). `X-Forwarded-For` is not read,
+/// because any client can send it: a handler may read it if this address is that of the own proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 

@@ -140,6 +140,11 @@ impl<S: Send + Sync + 'static> Router<S> {
     /// routes; its fallback is dropped. Handlers see the whole path. The other's route `/` becomes
     /// the prefix without a slash: behind `/users` it matches `/users`, and not `/users/`.
     ///
+    /// The other's middleware is called if one of its routes and the method match: 404 and 405 come
+    /// from the outer router. So a log, or answers to OPTIONS, belong to the outermost router. Both
+    /// routers need the same state, so one whose state is another gets it
+    /// ([`with_state`](Self::with_state)) before.
+    ///
     /// # Panics
     /// As [`route`](Self::route), and if the prefix is empty or ends with `/`:
     /// [`merge`](Self::merge) adds routes without a prefix.
@@ -179,6 +184,8 @@ impl<S: Send + Sync + 'static> Router<S> {
     }
 
     /// Puts a function around all routes and the fallback; that of the last call is the outermost.
+    /// Unlike in axum, routes that are added later are inside of it, too. A route gets middleware
+    /// of its own in a router that has only this route ([`merge`](Self::merge)).
     ///
     /// # Examples
     /// ```

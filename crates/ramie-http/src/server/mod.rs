@@ -51,19 +51,20 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// }
 /// ```
 ///
-/// A server that stops on SIGTERM. Requests that run get [`grace`](Self::grace):
+/// A server that stops on SIGTERM and on Ctrl-C. Requests that run get [`grace`](Self::grace):
 /// ```no_run
-/// use ramie::{signal, structured::race};
+/// use ramie::{signal::{Signal, Signals}, structured::race};
 /// use ramie_http::{Router, Server, get};
 ///
 /// #[ramie::main]
 /// fn main() -> std::io::Result<()> {
 ///     let router = Router::new().route("/", get(|| "Hello, world!\n"));
 ///     let server = Server::bind("127.0.0.1:8080")?;
+///     let signals = Signals::new([Signal::TERM, Signal::INT])?;
 ///     // The signal ends the race, and so cancels `serve`, which then stops the server in order.
 ///     // If the server fails, the race cancels the wait for the signal.
 ///     let ended = race(|racers| {
-///         racers.spawn(signal::terminate);
+///         racers.spawn(|| signals.wait().map(drop));
 ///         racers.spawn(|| server.serve(router));
 ///     });
 ///     ended.expect("two strands")
@@ -226,7 +227,8 @@ impl Server {
     }
 
     /// How long requests may take once the server stops; 10 s by default. Then everything that
-    /// they wait for is cancelled, and their connections are closed.
+    /// they wait for is cancelled, and their connections are closed; [`serve`](Self::serve) says
+    /// what becomes of handlers that wait for something else.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -243,6 +245,34 @@ impl Server {
 
     /// Speaks TLS on all connections. With the feature `http2`, clients choose between HTTP/2 and
     /// HTTP/1.1 (ALPN).
+    ///
+    /// # Examples
+    /// A second server, on port 80, sends clients here:
+    /// ```no_run
+    /// use std::io;
+    /// use ramie::structured::race;
+    /// use ramie_http::{Redirect, Router, Server, Tls, TlsConfig, Uri, get};
+    ///
+    /// #[ramie::main]
+    /// fn main() -> io::Result<()> {
+    ///     let tls = Tls::new(TlsConfig::from_files("chain.pem", "key.pem")?)?;
+    ///     let https = Server::bind("0.0.0.0:443")?.tls(&tls);
+    ///     let http = Server::bind("0.0.0.0:80")?;
+    ///     let router = Router::new().route("/", get(|| "Hello, world!\n"));
+    ///     let redirects = Router::new().fallback(|uri: Uri| {
+    ///         let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    ///         Redirect::permanent(format!("https://example.org{path}"))
+    ///     });
+    ///     // If one server fails, the race stops the other.
+    ///     let ended = race(|racers| {
+    ///         racers.spawn(|| https.serve(router));
+    ///         racers.spawn(|| http.serve(redirects));
+    ///     });
+    ///     ended.expect("two strands")
+    /// }
+    /// ```
+    /// Ports below 1024 need the capability `CAP_NET_BIND_SERVICE`, or listeners of systemd
+    /// ([`from_systemd`](Self::from_systemd)).
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, tls: &crate::Tls) -> Self {
@@ -257,7 +287,8 @@ impl Server {
     /// those of a proxy.
     ///
     /// A connection of a proxy that does not begin with a header is closed, as is one whose header
-    /// takes longer than `Limits::handshake_timeout`.
+    /// takes longer than `Limits::handshake_timeout`, and one whose client has more connections
+    /// than `Limits::connections_per_address` (without a 503).
     ///
     /// # Examples
     /// ```
@@ -314,7 +345,12 @@ impl Server {
         ServerHandle { connections: Arc::clone(&self.connections) }
     }
 
-    /// Accepts and serves connections until the server is stopped and all connections are closed.
+    /// Accepts and serves connections until the server is stopped and all connections are closed,
+    /// at most until a second after the period of [`grace`](Self::grace).
+    ///
+    /// A handler that is at no cancel point by then, such as one that waits for a mutex, runs on,
+    /// and [`ramie::run`] waits for it. [`grace`](ramie::Builder::grace) of the runtime limits this
+    /// wait.
     ///
     /// # Blocking
     /// Parks the fiber until then.
@@ -421,8 +457,11 @@ pub struct ServerHandle {
 
 impl ServerHandle {
     /// Lets the server accept no more connections, close those that are idle, and close the others
-    /// behind their next response. A WebSocket is closed with 1001 when its handler reads. Then
-    /// [`Server::serve`] returns.
+    /// behind their next response. A connection that is new gets a second for its first request. A
+    /// WebSocket is closed with 1001 when its handler reads. Then [`Server::serve`] returns.
+    ///
+    /// # Blocking
+    /// Never.
     pub fn stop(&self) {
         self.connections.stop();
     }
