@@ -297,6 +297,8 @@ fn nothing_is_opened_unless_asked_for() {
             Some(inspect) => builder.inspect(inspect),
             None => builder,
         };
+        // A thread that has ended may stay in the table for a moment.
+        wait_until(|| !has_thread("ramie-watchdog") && !has_thread(THREAD));
         builder.build().unwrap().run(|| (threads(), descriptors()))
     };
     // The first runtime may leave something that the process has once.
