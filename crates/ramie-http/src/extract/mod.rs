@@ -22,6 +22,7 @@
 //! | type | is | otherwise |
 //! |---|---|---|
 //! | [`Request`], [`Body`] | the request itself, or its body | |
+//! | `WebSocketUpgrade` (with the feature `websocket`) | a request to speak WebSocket | 400, 426 |
 //! | [`Json`] | the body as JSON | 400, 415, 422 |
 //! | [`Form`] | the fields of a form | 400, 413, 415, 422 |
 //! | [`Multipart`] | a form in parts, with files, which is read as it arrives | 400, 415 |
@@ -63,7 +64,7 @@ pub use self::{
 
 use std::{convert::Infallible, net::SocketAddr};
 
-use http::{Extensions, HeaderMap, Method, StatusCode, Uri, Version};
+use http::{Extensions, HeaderMap, Method, Uri, Version};
 
 use crate::{
     body::Body,
@@ -209,9 +210,10 @@ impl<S, T: FromRequest<S>> FromRequest<S> for Result<T, T::Rejection> {
 pub struct Peer(pub SocketAddr);
 
 impl<S> FromParts<S> for Peer {
-    type Rejection = StatusCode;
+    type Rejection = Rejection;
 
-    fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        parts.peer_addr().map(Peer).ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
+        let none = || Rejection::of_program("the address of the client is not known");
+        parts.peer_addr().map(Peer).ok_or_else(none)
     }
 }

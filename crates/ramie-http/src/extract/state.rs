@@ -67,7 +67,9 @@ impl<S, T: FromRef<S>> FromParts<S> for State<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no part of the router's state `{S}`",
     note = "the type in `State` must implement `FromRef<{S}>`; the type of `Router::with_state` \
-            itself does if it is `Clone`"
+            itself does if it is `Clone`",
+    note = "if another handler is wrong: `Router::<State>::new()`, with the type of the state, \
+            shows which one"
 )]
 pub trait FromRef<S> {
     /// Makes the part, usually by a clone of a field.

@@ -69,7 +69,10 @@ pub(super) fn certified_key(
     key: &[u8],
     provider: &CryptoProvider,
 ) -> io::Result<CertifiedKey> {
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(invalid)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+        let reason = format!("no private key can be read from its PEM: {error}");
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    })?;
     CertifiedKey::from_der(certificates_of(chain)?, key, provider).map_err(invalid)
 }
 

@@ -2,10 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use http::StatusCode;
 use rustls::{HandshakeKind, ServerConnection, pki_types::CertificateDer};
 
-use crate::{extract::FromParts, request::Parts};
+use crate::{
+    extract::{FromParts, Rejection},
+    request::Parts,
+};
 
 /// What the TLS handshake of a connection has found: an extension of each request that came over
 /// TLS, and an argument of handlers (500 if there was no TLS; as `Option<TlsInfo>` none).
@@ -79,9 +81,10 @@ impl fmt::Debug for TlsInfo {
 }
 
 impl<S> FromParts<S> for TlsInfo {
-    type Rejection = StatusCode;
+    type Rejection = Rejection;
 
-    fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        parts.extensions().get().cloned().ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    fn from_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
+        let none = || Rejection::of_program("the request has not come over TLS");
+        parts.extensions().get().cloned().ok_or_else(none)
     }
 }

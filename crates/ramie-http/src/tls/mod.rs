@@ -82,9 +82,15 @@ impl TlsConfig {
     /// Parks the fiber while the files are read.
     ///
     /// # Errors
-    /// As [`from_pem`](Self::from_pem), and those of reading the files.
+    /// As [`from_pem`](Self::from_pem), and those of reading the files, with their paths.
     pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> io::Result<Self> {
-        TlsConfig::from_pem(&ramie::fs::read(chain)?, &ramie::fs::read(key)?)
+        let read = |path: &Path| {
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            };
+            ramie::fs::read(path).map_err(named)
+        };
+        TlsConfig::from_pem(&read(chain.as_ref())?, &read(key.as_ref())?)
     }
 
     /// Adds a certificate, for clients that ask for one of its names (SNI). A name `*.example.org`

@@ -142,6 +142,18 @@ fn certificates_are_chosen_by_name() {
 }
 
 #[test]
+fn errors_of_files_name_the_file_or_its_part() {
+    let none = TlsConfig::from_files("/none/chain.pem", "/none/key.pem").unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    assert!(none.to_string().starts_with("/none/chain.pem: "), "{none}");
+    let issued = Authority::new("authority").server(&["a.test"]);
+    let chain = issued.chain.as_bytes();
+    let no_key = TlsConfig::from_pem(chain, chain).unwrap_err();
+    assert_eq!(no_key.kind(), ErrorKind::InvalidData);
+    assert!(no_key.to_string().starts_with("no private key can be read"), "{no_key}");
+}
+
+#[test]
 fn clients_show_their_certificates() {
     let (authority, other) = (Authority::new("authority"), Authority::new("other"));
     let server = authority.server(&["a.test"]);
