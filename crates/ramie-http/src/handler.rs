@@ -21,8 +21,8 @@ use crate::{
 ///
 /// # Stack
 /// A handler has the stack of a fiber: 256 KiB, less what the server uses, unless
-/// [`stack_size`](ramie::Builder::stack_size) of the runtime sets another size. An overflow ends
-/// the process with a message.
+/// [`stack_size`](ramie::Builder::stack_size) of the runtime or `RAMIE_STACK` (bytes) sets another
+/// size. An overflow ends the process with a message.
 ///
 /// # Examples
 /// ```

@@ -37,7 +37,8 @@
 //! [`ramie::fiber::sleep`], return early without an error, and others, such as a wait for a mutex,
 //! are not cancelled. So a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each
 //! time. A client that goes away is noticed within about a quarter of a second. Handlers of
-//! WebSockets are not cancelled: the module `websocket` says how they end.
+//! WebSockets are cancelled only when the server has stopped and its period of grace is over: the
+//! module `websocket` says how they end before.
 //!
 //! # Failures
 //! A handler that panics is answered by 500 without a body, and over HTTP/1.1 its connection is
@@ -46,8 +47,8 @@
 //!
 //! # Log
 //! The crate writes to the crate [`log`]:
-//! - errors: requests that the server has failed to handle, with the reason, which the client does
-//!   not get: an I/O error that became a 500, or an argument that nothing provides,
+//! - errors: requests that the server has failed to handle: an I/O error that became a 500 (the
+//!   client does not get its reason), or an argument that nothing provides,
 //! - warnings: what concerns the server as a whole, such as a lack of descriptors
 //!   ([`Server::on_trouble`] takes most of these),
 //! - at the level debug: connections that fail, and connections and requests that are refused, each

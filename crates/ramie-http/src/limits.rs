@@ -26,9 +26,10 @@ use std::time::Duration;
 /// | `connections` | 100,000 | 503 with Retry-After, close |
 /// | `connections_per_address` | 10,000 | 503 with Retry-After, close |
 ///
-/// A limit of zero allows nothing, unlike a timeout of 0 in Go; only `body_bytes_per_second` is
-/// then off. The largest value of its type, such as [`Duration::MAX`], means no limit, except for
-/// `head_bytes` and `fields`, which have a largest value.
+/// A time of zero allows no wait, unlike a timeout of 0 in Go, and [`Duration::MAX`] means no
+/// limit. A number of zero allows nothing, but for the first request of a connection; the maximum
+/// of its type means no limit, except for `head_bytes` and `fields`, which have a largest value.
+/// `body_bytes_per_second` is a minimum: 0 means any speed.
 ///
 /// # HTTP/2
 /// A connection of HTTP/2 has several requests at once. A request that exceeds a limit gets the

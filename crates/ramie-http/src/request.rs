@@ -176,8 +176,9 @@ impl Parts {
         &mut self.extensions
     }
 
-    /// The address of the client, or of the proxy before the server ([`Peer`]
-    /// (crate::extract::Peer)); none for Unix sockets and for requests that the program has made.
+    /// The address of the client, or of the proxy before the server, as
+    /// [`extract::Peer`](crate::extract::Peer) says; none for Unix sockets and for requests that
+    /// the program has made.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer
     }
@@ -261,7 +262,11 @@ impl Request {
     /// If `target` cannot be parsed as a URI. (`/path?query` can.)
     #[track_caller]
     pub fn new(method: Method, target: &str) -> Self {
-        let uri = target.parse().unwrap_or_else(|error| panic!("{target:?} is no URI: {error}"));
+        let uri = match target.parse() {
+            Ok(uri) => uri,
+            // Not in a closure, which would be named as the caller.
+            Err(error) => panic!("{target:?} is no URI: {error}"),
+        };
         Request { parts: PartsBox::new(Parts::made(method, uri)), body: Body::empty() }
     }
 

@@ -43,40 +43,46 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 ///
 /// An error type of the program, for `?` in handlers:
 /// ```
-/// use std::io;
-/// use ramie_http::{IntoResponse, Request, Response, Router, StatusCode, extract::Json, get};
+/// use std::{collections::BTreeMap, io::{self, Read}};
+/// use ramie_http::{Body, IntoResponse, Request, Response, Router, StatusCode, post};
+/// use ramie_http::extract::{Json, Rejection};
 ///
 /// enum AppError {
-///     NoSuchUser,
-///     Io(io::Error),
+///     NoSuchUser(String),
+///     /// A read or another wait has failed.
+///     Io(Rejection),
 /// }
 ///
 /// impl From<io::Error> for AppError {
 ///     fn from(error: io::Error) -> Self {
-///         AppError::Io(error)
+///         // It knows which errors are the client's (413, 408, 400) and which are to be logged.
+///         AppError::Io(error.into())
 ///     }
 /// }
 ///
 /// impl IntoResponse for AppError {
 ///     fn into_response(self) -> Response {
-///         let (status, reason) = match self {
-///             AppError::NoSuchUser => (StatusCode::NOT_FOUND, "no such user"),
-///             AppError::Io(error) => {
-///                 log::error!("a request failed: {error}");
-///                 (StatusCode::INTERNAL_SERVER_ERROR, "the server has failed")
+///         match self {
+///             AppError::NoSuchUser(name) => {
+///                 let body = Json(BTreeMap::from([("no such user", name)]));
+///                 (StatusCode::NOT_FOUND, body).into_response()
 ///             }
-///         };
-///         (status, Json([("error", reason)])).into_response()
+///             AppError::Io(rejection) => rejection.into_response(),
+///         }
 ///     }
 /// }
 ///
-/// fn user() -> Result<String, AppError> {
-///     ramie::cancel::check_cancelled().map_err(io::Error::from)?;
-///     Err(AppError::NoSuchUser)
+/// fn user(mut body: Body) -> Result<String, AppError> {
+///     let mut name = String::new();
+///     body.read_to_string(&mut name)?;
+///     Err(AppError::NoSuchUser(name))
 /// }
 ///
-/// let router = Router::new().route("/user", get(user));
-/// assert_eq!(router.call(Request::get("/user")).status(), 404);
+/// let router = Router::new().route("/user", post(user));
+/// let response = router.call(Request::post("/user", "Ada"));
+/// assert_eq!(response.status(), StatusCode::NOT_FOUND);
+/// assert_eq!(response.into_body().into_bytes(100)?, r#"{"no such user":"Ada"}"#);
+/// # Ok::<(), std::io::Error>(())
 /// ```
 /// A rejection of an argument gets the program's form, too, if the handler takes a
 /// `Result<Json<T>, Rejection>`, for example.

@@ -13,9 +13,8 @@ use crate::{
 /// Why an argument of a handler cannot be made: the status of the response, and a sentence, which
 /// is the body of the response.
 ///
-/// The types of [`extract`](crate::extract) that can fail have this rejection, except [`Peer`]
-/// (super::Peer), whose rejection is a status. A handler that reads a body may return it, too,
-/// because the errors of bodies become one.
+/// The types of [`extract`](crate::extract) that can fail have this rejection. A handler that reads
+/// a body may return it, too, because the errors of bodies become one.
 ///
 /// # Examples
 /// ```

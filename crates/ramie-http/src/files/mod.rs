@@ -160,7 +160,9 @@ impl Files {
         self
     }
 
-    /// A router with the prefix and all paths below it.
+    /// A router with the prefix and all paths below it, for [`Router::merge`]. To
+    /// [`nest`](Router::nest) a router of files without [`prefix`](Self::prefix) finds no file,
+    /// because handlers see the whole path.
     pub fn router<S: Send + Sync + 'static>(self) -> Router<S> {
         let prefix = self.prefix.clone();
         let mut router = Router::new();

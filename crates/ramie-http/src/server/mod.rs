@@ -160,6 +160,7 @@ impl Server {
     ///
     /// # Panics
     /// If there is no listener.
+    #[track_caller]
     pub fn on_each(listeners: Vec<TcpListener>) -> Self {
         assert!(!listeners.is_empty(), "a server needs a listener");
         Server::new(Listeners::Tcp(listeners))

@@ -58,9 +58,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// When the server stops, the next [`read`](Self::read), or the one that waits, closes the
 /// connection with 1001.
 ///
-/// Nothing else tells a handler that its client is gone or that the server stops, and
-/// [`Limits::request_timeout`](crate::Limits::request_timeout) does not apply to it. So a handler
-/// that mostly sends reads here, and sends from another fiber ([`sender`](Self::sender)).
+/// A handler that neither reads nor sends does not learn that its client is gone, nor that the
+/// server stops, until the period of [`Server::grace`](crate::Server::grace) is over and its waits
+/// are cancelled. [`Limits::request_timeout`](crate::Limits::request_timeout) does not apply. So a
+/// handler that mostly sends reads here, and sends from another fiber ([`sender`](Self::sender)).
 pub struct WebSocket {
     protocol: Protocol<SharedStream>,
     subprotocol: Option<String>,
