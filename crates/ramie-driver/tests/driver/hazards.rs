@@ -316,7 +316,7 @@ fn a_wake_that_is_read_because_the_kernel_is_busy_ends_the_wait() {
 }
 
 /// A wake may arrive at each instruction of the loop that asks again, so this wakes for a second,
-/// 40,000 times if it has two CPUs. (Of the fault that lost one wake in 100,000, it finds a part.)
+/// 40,000 times if it has two CPUs. A fault that loses one wake in 100,000 fails some of the runs.
 #[test]
 #[ignore = "run in a child by a_wake_that_is_read_because_the_kernel_is_busy_ends_the_wait"]
 fn child_is_woken_while_the_kernel_is_busy() {

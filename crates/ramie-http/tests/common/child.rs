@@ -4,8 +4,8 @@ use std::process::Command;
 
 const CHILD: &str = "RAMIE_HTTP_TEST_CHILD";
 
-/// Runs `f`, the body of this test, in a process of its own, because what it changes concerns the
-/// whole process or cannot be undone.
+/// Runs `f`, the body of the test that calls, in a process of its own, because `f` changes
+/// something that concerns the whole process or that nobody can undo.
 pub(crate) fn in_child(test: &str, f: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return f();
