@@ -14,12 +14,13 @@ mod peers;
 mod process;
 mod rings;
 mod submitter;
+mod tls;
 mod traffic;
 mod transfer;
 mod verdict;
 mod workload;
 
-use std::{net::SocketAddr, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -65,6 +66,9 @@ enum Command {
     /// Compares the server's CPU time per request in `ramie run http` with that of a loop over a
     /// bare ring, under the same load generator.
     RunHttp(http::RunHttpOptions),
+    /// Compares handshakes and bytes of TLS by `ramie-http` with rustls on a memory pipe by their
+    /// CPU time, and measures the memory of idle connections. Exits with 3 if a peer is missing.
+    Tls(tls::Options),
     /// Opens 10,000 connections to an echo server and checks for leaks; measures the memory of idle
     /// connections of an HTTP server.
     Connections(connections::Options),
@@ -87,6 +91,9 @@ enum Command {
         #[command(flatten)]
         service: http::Service,
     },
+    /// Serves HTTPS, with the certificate in a folder.
+    #[command(hide = true)]
+    TlsServer { kind: tls::Kind, folder: PathBuf },
     /// Waits until a server accepts connections, and prints its address.
     #[command(hide = true)]
     Announce { address: SocketAddr },
@@ -125,6 +132,11 @@ fn main() -> ExitCode {
             Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
             other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
         },
+        Some(Command::Tls(options)) => match tls::compare(&options) {
+            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
+            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
+        },
+        Some(Command::TlsServer { kind, folder }) => tls::serve(kind, &folder).map(|()| true),
         Some(Command::Generators(options)) => http::compare_generators(&options),
         Some(Command::RunHttp(options)) => http::compare_run_http(&options),
         Some(Command::Connections(options)) => connections::check(&options),

@@ -70,6 +70,20 @@ pub fn pin_all_threads(process: &str, cpu: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// The command that runs a program on these CPUs. taskset replaces itself by the program, so the
+/// child process is the program.
+pub fn pinned(cpus: &[usize], program: Command) -> Command {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(cpus.join(",")).arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
 /// Pins this thread to one of the CPUs that [`cpus`] returns.
 pub fn pin_to(cpu: usize) {
     try_pin_to(cpu).expect("a CPU that may be used");
@@ -111,4 +125,12 @@ fn fields(path: &str, first: usize) -> Result<[Duration; 2], String> {
     let &[user, system] = ticks.as_slice() else { return Err(format!("{path}: no times")) };
     let per_second = rustix::param::clock_ticks_per_second();
     Ok([user, system].map(|ticks| Duration::from_secs_f64(ticks as f64 / per_second as f64)))
+}
+
+/// The resident memory of another process, in bytes.
+pub fn resident(pid: u32) -> Result<usize, String> {
+    let path = format!("/proc/{pid}/statm");
+    let statm = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.map(|pages| pages * rustix::param::page_size()).ok_or(format!("{path}: no size"))
 }

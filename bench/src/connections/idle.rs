@@ -2,7 +2,6 @@
 //! connection, once each connection has been answered and is idle. Then each must still answer.
 
 use std::{
-    fs,
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -14,7 +13,10 @@ use super::{
     client::{Client, Protocol},
     processes, shares,
 };
-use crate::{http::first_line, process::KillOnDrop};
+use crate::{
+    http::first_line,
+    process::{self, KillOnDrop},
+};
 
 /// The target, in bytes per connection.
 const TARGET: usize = 6 * 1024;
@@ -46,7 +48,9 @@ pub fn weigh(ramie: &Path, driver: &str, count: usize, each: usize) -> Result<bo
     ask(&mut all)?;
     // No event reports that the last fiber waits again; its answer has been written.
     thread::sleep(Duration::from_millis(100));
-    let grown = all.iter().map(|idle| Ok(resident(&idle.server)?.saturating_sub(idle.before)));
+    let grown = all
+        .iter()
+        .map(|idle| Ok(process::resident(idle.server.0.id())?.saturating_sub(idle.before)));
     let memory = grown.sum::<Result<usize, String>>()? / count;
     let start = Instant::now();
     ask(&mut all)?;
@@ -88,16 +92,8 @@ impl Idle {
         warm_up.expect("open")?;
         warm_up.order()?;
         warm_up.expect("right")?;
-        let before = resident(&server)?;
+        let before = process::resident(server.0.id())?;
         let client = Client::start(Protocol::Http, &address, count)?;
         Ok(Idle { server, before, warm_up, client })
     }
-}
-
-/// The server's resident memory in bytes.
-fn resident(server: &KillOnDrop) -> Result<usize, String> {
-    let path = format!("/proc/{}/statm", server.0.id());
-    let statm = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.map(|pages| pages * rustix::param::page_size()).ok_or(format!("{path}: no size"))
 }

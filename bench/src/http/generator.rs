@@ -8,8 +8,7 @@ use std::{
 
 use ramie_workloads::http::LoadReport;
 
-use super::pinned;
-use crate::process::KillOnDrop;
+use crate::process::{KillOnDrop, pinned};
 
 /// What a generator sends.
 pub struct Requests {

@@ -6,9 +6,11 @@ use super::{
     Kind, LoadOptions, Service, first_line,
     generator::{Generator, Requests},
     load::{Load, Seen},
-    pinned,
 };
-use crate::{measure::median, process::KillOnDrop};
+use crate::{
+    measure::median,
+    process::{KillOnDrop, pinned},
+};
 
 #[derive(clap::Args)]
 pub struct GeneratorOptions {

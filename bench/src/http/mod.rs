@@ -29,12 +29,8 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    folder::Folder,
-    foreign::{Programs, Source},
-    load::Load,
-};
 pub use self::{
+    folder::Folder,
     generators::{GeneratorOptions, compare_generators},
     load::has_wrk,
     nginx::announce,
@@ -43,9 +39,13 @@ pub use self::{
     server::Kind,
     static_file::{StaticOptions, compare_static},
 };
+use self::{
+    foreign::{Programs, Source},
+    load::Load,
+};
 use crate::{
     measure::median,
-    process::{self, KillOnDrop, Times},
+    process::{self, KillOnDrop, Times, pinned},
 };
 
 /// The options of all commands that load HTTP servers.
@@ -63,7 +63,7 @@ pub struct LoadOptions {
 }
 
 /// The folder of the programs that `peers/build` makes.
-const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
+pub const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
 
 impl LoadOptions {
     fn programs(&self) -> Programs<'_> {
@@ -80,7 +80,7 @@ impl LoadOptions {
     }
 }
 
-fn two_cpus() -> Result<[usize; 2], String> {
+pub fn two_cpus() -> Result<[usize; 2], String> {
     match process::cpus()?.as_slice() {
         &[server, load, ..] => Ok([server, load]),
         _ => Err("one CPU is not enough for a server and a load generator beside it".to_owned()),
@@ -189,19 +189,6 @@ impl ServerFigure {
             user: median(rounds, |round| round.user),
         }
     }
-}
-
-/// taskset replaces itself by the program, so the child process is the program.
-fn pinned(cpus: &[usize], program: Command) -> Command {
-    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    let mut command = Command::new("taskset");
-    command.arg("-c").arg(cpus.join(",")).arg(program.get_program()).args(program.get_args());
-    for (name, value) in program.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command
 }
 
 fn measure(server: &mut Command, path: &str, load: &Load) -> Result<Round, String> {

@@ -13,11 +13,10 @@ use super::{
     Kind, LoadOptions, Service, first_line,
     foreign::Programs,
     generator::{Generator, Requests},
-    pinned,
 };
 use crate::{
     measure::median,
-    process::{self, KillOnDrop, Times},
+    process::{self, KillOnDrop, Times, pinned},
 };
 
 #[derive(clap::Args)]

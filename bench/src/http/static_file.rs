@@ -18,11 +18,10 @@ use super::{
     folder::Folder,
     load::Load,
     nginx::{self, wait_for},
-    pinned,
 };
 use crate::{
     measure::median,
-    process::{KillOnDrop, Times},
+    process::{KillOnDrop, Times, pinned},
 };
 
 #[derive(clap::Args)]

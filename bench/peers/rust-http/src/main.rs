@@ -1,7 +1,10 @@
 //! HTTP servers in Rust on one thread, each with the answer of `ramie serve --hello`. It prints the
-//! address, and serves until it is killed.
+//! address, and serves until it is killed. `hyper-tls` has one MiB at `/mib` as well, and reads its
+//! certificate from a folder.
 
-use std::{convert::Infallible, io, net::TcpListener, process::ExitCode};
+use std::{
+    convert::Infallible, fs, io, net::TcpListener, path::Path, process::ExitCode, sync::Arc,
+};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,6 +14,13 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::NoServerSessionStorage,
+};
+use tokio_rustls::TlsAcceptor;
 
 const TEXT: &str = "Hello, world!\n";
 
@@ -53,6 +63,52 @@ fn serve_on_hyper() -> io::Result<()> {
     })
 }
 
+fn serve_on_hyper_with_tls(folder: &Path) -> io::Result<()> {
+    let acceptor = TlsAcceptor::from(tls(folder)?);
+    let large = Bytes::from(vec![b'x'; 1 << 20]);
+    tokio_runtime()?.block_on(async {
+        let listener = listen_on_tokio()?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            let (acceptor, large) = (acceptor.clone(), large.clone());
+            tokio::spawn(async move {
+                let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+                    let large = (request.uri().path() == "/mib").then(|| large.clone());
+                    async move {
+                        match large {
+                            Some(large) => Ok(Response::new(Full::new(large))),
+                            None => hello(request).await,
+                        }
+                    }
+                });
+                let http = hyper::server::conn::http1::Builder::new();
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                // The errors of a connection concern the client, and the load counts them.
+                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    })
+}
+
+/// The settings that `ramie-http` makes of the same certificate.
+fn tls(folder: &Path) -> io::Result<Arc<ServerConfig>> {
+    let chain = CertificateDer::pem_slice_iter(&fs::read(folder.join("chain.pem"))?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(io::Error::other)?;
+    let key = fs::read(folder.join("key.pem"))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(io::Error::other)?;
+    let build = || {
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth();
+        let mut config = config.with_single_cert(chain, key)?;
+        config.ticketer = ring::Ticketer::new()?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok::<_, rustls::Error>(Arc::new(config))
+    };
+    build().map_err(io::Error::other)
+}
+
 fn serve_on_axum() -> io::Result<()> {
     tokio_runtime()?.block_on(async {
         let router = axum::Router::new().route("/", axum::routing::get(|| async { TEXT }));
@@ -74,10 +130,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let served = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["hyper"] => serve_on_hyper(),
+        ["hyper-tls", folder] => serve_on_hyper_with_tls(Path::new(folder)),
         ["axum"] => serve_on_axum(),
         ["actix"] => serve_on_actix(),
         _ => {
-            eprintln!("Usage: rust-http hyper | axum | actix");
+            eprintln!("Usage: rust-http hyper | hyper-tls FOLDER | axum | actix");
             return ExitCode::from(2);
         }
     };

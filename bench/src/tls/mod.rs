@@ -1,0 +1,167 @@
+//! TLS by `ramie-http`: handshakes and bytes per second of the server's CPU time, beside rustls on
+//! a memory pipe, which has neither a kernel nor a protocol above it; and the memory of an idle
+//! connection.
+//!
+//! | server | meaning |
+//! |---|---|
+//! | `memory` | rustls on a memory pipe: the limit. Only the server's side is timed |
+//! | `threads` | rustls on blocking sockets of std, a thread for each connection |
+//! | `ramie-http` | the crate with its default limits, on one worker |
+//! | `hyper` | hyper on one thread of tokio, with tokio-rustls |
+//!
+//! All use rustls with the cryptography of `ring`, the same certificate (ECDSA, P-256) and tickets.
+//! A *handshake* is a full one of TLS 1.3 with a request and a small answer behind it. *Bytes* are
+//! answers of one MiB from memory on connections that are kept.
+
+mod client;
+mod pipe;
+mod server;
+mod settings;
+mod verdict;
+
+use std::{
+    path::PathBuf,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use self::server::{Kind, serve};
+use self::{
+    client::{Client, Load},
+    settings::Settings,
+    verdict::{Cost, Figure, Row},
+};
+use crate::{
+    http::{Comparison, PEERS, first_line, two_cpus},
+    process::{self, KillOnDrop, Times},
+};
+
+/// Connections of the load, each with a thread of the client.
+const CONNECTIONS: usize = 16;
+/// Connections of the warm-up before the idle ones.
+const WARM_UP: usize = 100;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Length of each measurement.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=600))]
+    seconds: u16,
+    /// Measurements of each server, in turn; the median counts.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+    rounds: u16,
+    /// Idle connections, all open at once.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u16).range(1..=9000))]
+    idle: u16,
+    /// The folder of the peers that are programs of their own, built by `bench/peers/build`.
+    #[arg(long, default_value = PEERS)]
+    peers: PathBuf,
+}
+
+/// Measures the servers, and prints their figures.
+pub fn compare(options: &Options) -> Result<Comparison, String> {
+    let [server_cpu, client_cpu] = two_cpus()?;
+    let settings = Settings::create()?;
+    let mut kinds = vec![Kind::Threads, Kind::RamieHttp, Kind::Hyper];
+    if !Kind::Hyper.is_there(&options.peers) {
+        eprintln!("SKIPPED: hyper: build rust-http by `bench/peers/build rust-http`");
+        kinds.pop();
+    }
+    let length = Duration::from_secs(options.seconds.into());
+    let mut memory = Vec::new();
+    let mut rounds: Vec<Vec<Row>> = kinds.iter().map(|_| Vec::new()).collect();
+    for _ in 0..options.rounds {
+        memory.push(pipe::measure(&settings, server_cpu, length)?);
+        for (kind, rows) in kinds.iter().zip(&mut rounds) {
+            let mut server = Started::new(*kind, options, &settings, server_cpu)?;
+            let row = server.measure(client_cpu, length);
+            rows.push(row.map_err(|why| format!("{}: {why}", kind.name()))?);
+        }
+    }
+    let mut figures = vec![Figure::median("memory".to_owned(), &memory)];
+    for (kind, rows) in kinds.iter().zip(&rounds) {
+        let mut figure = Figure::median(kind.name(), rows);
+        let mut server = Started::new(*kind, options, &settings, server_cpu)?;
+        let idle = server.weigh_idle(options.idle.into(), client_cpu);
+        figure.idle_bytes = Some(idle.map_err(|why| format!("{}: {why}", kind.name()))?);
+        figures.push(figure);
+    }
+    Ok(match (verdict::print(&figures), kinds.len()) {
+        (false, _) => Comparison::Missed,
+        (true, 3) => Comparison::AllMet,
+        (true, _) => Comparison::Incomplete,
+    })
+}
+
+/// A server in a process of its own, with its address.
+struct Started<'a> {
+    process: KillOnDrop,
+    address: String,
+    settings: &'a Settings,
+}
+
+impl<'a> Started<'a> {
+    fn new(
+        kind: Kind,
+        options: &Options,
+        settings: &'a Settings,
+        cpu: usize,
+    ) -> Result<Self, String> {
+        let command = kind.command(&options.peers, settings.folder())?;
+        let child = process::pinned(&[cpu], command).stdout(Stdio::piped()).spawn();
+        let mut process = KillOnDrop(child.map_err(|error| error.to_string())?);
+        let address = first_line(&mut process)?.replace("listening on ", "");
+        Ok(Started { process, address, settings })
+    }
+
+    /// Its costs under load from threads on that CPU.
+    fn measure(&mut self, cpu: usize, length: Duration) -> Result<Row, String> {
+        let handshakes = self.cost(Load::Handshakes, cpu, length)?;
+        let mib = self.cost(Load::Bytes, cpu, length)?;
+        Ok(Row { handshakes, mib })
+    }
+
+    fn cost(&mut self, load: Load, cpu: usize, length: Duration) -> Result<Cost, String> {
+        // The first second is not measured, because caches and pools fill in it.
+        load.run(&self.address, self.settings, cpu, Duration::from_secs(1))?;
+        let before = Times::of(self.process.0.id())?;
+        let count = load.run(&self.address, self.settings, cpu, length)?;
+        let after = Times::of(self.process.0.id())?;
+        let user = after.user - before.user;
+        Ok(Cost::new(count, user + after.system - before.system, user))
+    }
+
+    /// The growth of the process for each connection that was answered and is idle. Then each must
+    /// still answer.
+    fn weigh_idle(&mut self, count: usize, cpu: usize) -> Result<usize, String> {
+        let Started { process, address, settings } = self;
+        let pid = process.0.id();
+        let in_a_thread = thread::scope(|scope| {
+            let all = scope.spawn(|| -> Result<usize, String> {
+                process::pin_to(cpu);
+                let _warm_up = open_all(address, settings, WARM_UP)?;
+                let before = process::resident(pid)?;
+                let mut clients = open_all(address, settings, count)?;
+                // No event reports that the last connection waits again.
+                thread::sleep(Duration::from_millis(200));
+                let grown = process::resident(pid)?.saturating_sub(before);
+                let start = Instant::now();
+                clients.iter_mut().try_for_each(|client| client.get_small())?;
+                eprintln!("{count} idle connections answered within {:.2?}", start.elapsed());
+                Ok(grown / count)
+            });
+            all.join()
+        });
+        in_a_thread.map_err(|_| "the client panicked".to_owned())?
+    }
+}
+
+/// Opens connections, each of which is answered once.
+fn open_all(address: &str, settings: &Settings, count: usize) -> Result<Vec<Client>, String> {
+    let open = |_| {
+        let mut client = Client::connect(address, settings)?;
+        client.get_small()?;
+        Ok(client)
+    };
+    (0..count).map(open).collect()
+}
