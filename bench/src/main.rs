@@ -1,9 +1,11 @@
 //! Measures Ramie beside corosensei, tokio, monoio and OS threads on the same workloads in one run.
 
 mod cases;
+mod comparison;
 mod connections;
 mod effects;
 mod files;
+mod folder;
 mod handover;
 mod http;
 mod limits;
@@ -26,6 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     cases::{CASES, Case},
+    comparison::Comparison,
     peers::Peer,
     workload::Workload,
 };
@@ -124,18 +127,9 @@ fn main() -> ExitCode {
             );
             return ExitCode::from(SKIPPED);
         }
-        Some(Command::Http(options)) => match http::compare(&options) {
-            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
-            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
-        },
-        Some(Command::Static(options)) => match http::compare_static(&options) {
-            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
-            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
-        },
-        Some(Command::Tls(options)) => match tls::compare(&options) {
-            Ok(http::Comparison::Incomplete) => return ExitCode::from(SKIPPED),
-            other => other.map(|outcome| matches!(outcome, http::Comparison::AllMet)),
-        },
+        Some(Command::Http(options)) => return end_comparison(http::compare(&options)),
+        Some(Command::Static(options)) => return end_comparison(http::compare_static(&options)),
+        Some(Command::Tls(options)) => return end_comparison(tls::compare(&options)),
         Some(Command::TlsServer { kind, folder }) => tls::serve(kind, &folder).map(|()| true),
         Some(Command::Generators(options)) => http::compare_generators(&options),
         Some(Command::RunHttp(options)) => http::compare_run_http(&options),
@@ -153,6 +147,11 @@ fn main() -> ExitCode {
         Some(Command::Submitter(options)) => submitter::compare(&options),
         None => run_cases(&arguments),
     };
+    end(outcome)
+}
+
+/// Prints the error, if there is one.
+fn end(outcome: Result<bool, String>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -160,6 +159,13 @@ fn main() -> ExitCode {
             eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn end_comparison(outcome: Result<Comparison, String>) -> ExitCode {
+    match outcome {
+        Ok(Comparison::Incomplete) => ExitCode::from(SKIPPED),
+        other => end(other.map(|outcome| outcome == Comparison::AllMet)),
     }
 }
 

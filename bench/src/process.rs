@@ -1,14 +1,15 @@
 //! Child processes: how they are started, pinned, waited for, and inspected.
 
 use std::{
-    env, fs, io,
+    env, fs,
+    io::{self, BufRead, BufReader},
     process::{Child, Command, Output},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::{
-    process::Pid,
+    process::{Pid, Resource, Rlimit, getrlimit, setrlimit},
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
@@ -44,10 +45,27 @@ impl Drop for KillOnDrop {
     }
 }
 
+/// Allows this process, and those that it starts, as many descriptors as it may have. Returns their
+/// number.
+pub fn raise_descriptor_limit() -> Result<usize, String> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .map_err(|error| format!("cannot raise the limit of descriptors: {error}"))?;
+    Ok(maximum.map_or(usize::MAX, |maximum| maximum as usize))
+}
+
 /// The CPUs this process may use.
 pub fn cpus() -> Result<Vec<usize>, String> {
     let allowed = sched_getaffinity(None).map_err(|error| format!("affinity: {error}"))?;
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect())
+}
+
+/// A CPU for a server, and another for its load.
+pub fn two_cpus() -> Result<[usize; 2], String> {
+    match cpus()?.as_slice() {
+        &[server, load, ..] => Ok([server, load]),
+        _ => Err("one CPU is not enough for a server and a load generator beside it".to_owned()),
+    }
 }
 
 /// Pins this thread, and the threads that it starts, to one CPU.
@@ -68,6 +86,17 @@ pub fn pin_all_threads(process: &str, cpu: usize) -> Result<(), String> {
         sched_setaffinity(thread, &one).map_err(|error| format!("affinity: {error}"))?;
     }
     Ok(())
+}
+
+/// Waits until a server prints its address.
+pub fn first_line(server: &mut KillOnDrop) -> Result<String, String> {
+    let stdout = server.0.stdout.take().ok_or("the server's output is not piped")?;
+    let mut line = String::new();
+    let count = BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+    match count {
+        0 => Err("the server ended before it listened".to_owned()),
+        _ => Ok(line.trim().to_owned()),
+    }
 }
 
 /// The command that runs a program on these CPUs. taskset replaces itself by the program, so the

@@ -19,14 +19,14 @@ fn without_hyper_the_others_are_measured() {
     let output = bench.output().unwrap();
     let report = String::from_utf8(output.stdout).unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
-    // Whether the targets are met depends on the machine, and 3 says that they are.
-    assert!(matches!(output.status.code(), Some(1 | 3)), "{message}");
+    // So short a time is not judged.
+    assert_eq!(output.status.code(), Some(1), "{message}");
     for name in ["memory ", "threads ", "ramie-http "] {
         let row = report.lines().find(|line| line.starts_with(name));
-        let row = row.unwrap_or_else(|| panic!("no {name}in:\n{report}"));
+        let row = row.unwrap_or_else(|| panic!("no {name}in:\n{report}{message}"));
         let figures = row.split_whitespace().skip(1).filter(|word| word.parse::<f64>().is_ok());
         assert_eq!(figures.count(), if name == "memory " { 4 } else { 5 }, "{row}");
     }
-    assert_eq!(report.matches("target 0.90").count(), 2, "{report}");
+    assert_eq!(report.matches("target 0.90: NOT JUDGED").count(), 2, "{report}");
     assert!(message.contains("SKIPPED: hyper: build rust-http by `bench/peers/build rust-http`"));
 }

@@ -13,10 +13,7 @@ use super::{
     client::{Client, Protocol},
     processes, shares,
 };
-use crate::{
-    http::first_line,
-    process::{self, KillOnDrop},
-};
+use crate::process::{self, KillOnDrop, first_line};
 
 /// The target, in bytes per connection.
 const TARGET: usize = 6 * 1024;

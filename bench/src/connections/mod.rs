@@ -20,14 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 pub use self::client::{Protocol, run as run_client};
 use self::{client::Client, resources::Resources};
-use crate::{
-    http::first_line,
-    process::{self, KillOnDrop},
-};
+use crate::process::{self, KillOnDrop, first_line};
 
 const MESSAGE: usize = 64;
 const WARM_UP: usize = 10;
@@ -59,7 +54,7 @@ pub struct Options {
 pub fn check(options: &Options) -> Result<bool, String> {
     let count = options.count as usize;
     let idle = options.idle as usize;
-    let each = raise_descriptor_limit()?;
+    let each = connections_each()?;
     check_settings(count.max(idle) as u64)?;
     let is_wanted = |driver: &&str| options.driver.as_deref().is_none_or(|one| one == *driver);
     let drivers = || ["uring", "poll"].into_iter().filter(is_wanted);
@@ -77,11 +72,8 @@ pub fn check(options: &Options) -> Result<bool, String> {
 }
 
 /// Returns the number of connections that one process may hold.
-fn raise_descriptor_limit() -> Result<usize, String> {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
-        .map_err(|error| format!("cannot raise the limit of descriptors: {error}"))?;
-    let each = maximum.map_or(usize::MAX, |maximum| maximum as usize).saturating_sub(OTHERS);
+fn connections_each() -> Result<usize, String> {
+    let each = process::raise_descriptor_limit()?.saturating_sub(OTHERS);
     if each > WARM_UP {
         Ok(each)
     } else {

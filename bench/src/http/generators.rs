@@ -3,13 +3,13 @@
 use std::{process::Stdio, time::Duration};
 
 use super::{
-    Kind, LoadOptions, Service, first_line,
+    Kind, LoadOptions, Service,
     generator::{Generator, Requests},
     load::{Load, Seen},
 };
 use crate::{
     measure::median,
-    process::{KillOnDrop, pinned},
+    process::{KillOnDrop, first_line, pinned},
 };
 
 #[derive(clap::Args)]

@@ -4,7 +4,6 @@
 
 mod blocking;
 mod epoll;
-mod folder;
 mod foreign;
 mod generator;
 mod generators;
@@ -22,15 +21,17 @@ mod verdict;
 
 use std::{
     io,
-    io::{BufRead, BufReader},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
 
+use self::{
+    foreign::{Programs, Source},
+    load::Load,
+};
 pub use self::{
-    folder::Folder,
     generators::{GeneratorOptions, compare_generators},
     load::has_wrk,
     nginx::announce,
@@ -39,13 +40,11 @@ pub use self::{
     server::Kind,
     static_file::{StaticOptions, compare_static},
 };
-use self::{
-    foreign::{Programs, Source},
-    load::Load,
-};
 use crate::{
+    comparison::{Comparison, PEERS},
+    folder::Folder,
     measure::median,
-    process::{self, KillOnDrop, Times, pinned},
+    process::{self, KillOnDrop, Times, first_line, pinned, two_cpus},
 };
 
 /// The options of all commands that load HTTP servers.
@@ -62,9 +61,6 @@ pub struct LoadOptions {
     rounds: u16,
 }
 
-/// The folder of the programs that `peers/build` makes.
-pub const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
-
 impl LoadOptions {
     fn programs(&self) -> Programs<'_> {
         Programs { ramie: &self.ramie, peers: Path::new(PEERS) }
@@ -80,13 +76,6 @@ impl LoadOptions {
     }
 }
 
-pub fn two_cpus() -> Result<[usize; 2], String> {
-    match process::cpus()?.as_slice() {
-        &[server, load, ..] => Ok([server, load]),
-        _ => Err("one CPU is not enough for a server and a load generator beside it".to_owned()),
-    }
-}
-
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -99,14 +88,6 @@ pub struct Options {
     /// The folder of the peers that are programs of their own, built by `bench/peers/build`.
     #[arg(long, default_value = PEERS)]
     peers: PathBuf,
-}
-
-/// The outcome of a comparison.
-pub enum Comparison {
-    AllMet,
-    Missed,
-    /// Programs are missing. All targets are met whose servers were measured, if any were.
-    Incomplete,
 }
 
 /// The figures of one server under one run of wrk.
@@ -207,17 +188,6 @@ fn measure(server: &mut Command, path: &str, load: &Load) -> Result<Round, Strin
         cpu: per_request(user + after.system - before.system),
         user: per_request(user),
     })
-}
-
-/// Waits until a server prints its address.
-pub fn first_line(server: &mut KillOnDrop) -> Result<String, String> {
-    let stdout = server.0.stdout.take().ok_or("the server's output is not piped")?;
-    let mut line = String::new();
-    let count = BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-    match count {
-        0 => Err("the server ended before it listened".to_owned()),
-        _ => Ok(line.trim().to_owned()),
-    }
 }
 
 /// Listens at a free port and prints it.

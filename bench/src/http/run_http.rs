@@ -10,13 +10,13 @@ use std::{
 };
 
 use super::{
-    Kind, LoadOptions, Service, first_line,
+    Kind, LoadOptions, Service,
     foreign::Programs,
     generator::{Generator, Requests},
 };
 use crate::{
     measure::median,
-    process::{self, KillOnDrop, Times, pinned},
+    process::{self, KillOnDrop, Times, first_line, pinned},
 };
 
 #[derive(clap::Args)]

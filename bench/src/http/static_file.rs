@@ -14,14 +14,15 @@ use std::{
 };
 
 use super::{
-    Comparison, LoadOptions, first_line,
-    folder::Folder,
+    LoadOptions,
     load::Load,
     nginx::{self, wait_for},
 };
 use crate::{
+    comparison::Comparison,
+    folder::Folder,
     measure::median,
-    process::{KillOnDrop, Times, pinned},
+    process::{KillOnDrop, Times, first_line, pinned},
 };
 
 #[derive(clap::Args)]

@@ -1,7 +1,7 @@
 //! The clients: rustls on blocking sockets of std, a thread for each connection.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufReader, Read, Write},
     net::TcpStream,
     sync::Arc,
     thread,
@@ -27,7 +27,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Runs the threads on one CPU, and returns how often they did it.
+    /// Runs the threads on one CPU, and returns the number of all connections, or of all answers.
     pub fn run(
         self,
         address: &str,
@@ -70,31 +70,75 @@ impl Load {
     }
 }
 
+/// Room for plaintext.
+const BUFFER: usize = 16 << 10;
+
+/// How long a server may keep a client waiting. A server that hangs should end the bench.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A connection.
 pub struct Client {
-    stream: StreamOwned<ClientConnection, TcpStream>,
+    stream: StreamOwned<ClientConnection, Wire>,
     buffer: Vec<u8>,
+}
+
+/// A socket that is read in large parts. rustls alone would read 4 KiB at a time, and the client
+/// would be slower than the server.
+struct Wire(BufReader<TcpStream>);
+
+impl Wire {
+    fn connect(address: &str) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        // Otherwise the ports of closed connections could not be reused for a minute (TIME_WAIT).
+        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
+        Ok(Wire(BufReader::with_capacity(64 << 10, socket)))
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(timed_out)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.get_mut().write(bytes).map_err(timed_out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The kernel reports a timeout of a socket as if it did not block.
+fn timed_out(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let seconds = PATIENCE.as_secs();
+            io::Error::new(io::ErrorKind::TimedOut, format!("no progress within {seconds} s"))
+        }
+        _ => error,
+    }
 }
 
 impl Client {
     pub fn connect(address: &str, settings: &Settings) -> Result<Self, String> {
         let open = || -> io::Result<Self> {
-            let socket = TcpStream::connect(address)?;
-            // The ports of closed connections could not be reused for a minute.
-            let _ = rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+            let wire = Wire::connect(address)?;
             let session = ClientConnection::new(Arc::clone(&settings.client), settings::name());
             let session = session.map_err(io::Error::other)?;
-            Ok(Client { stream: StreamOwned::new(session, socket), buffer: Vec::new() })
+            Ok(Client { stream: StreamOwned::new(session, wire), buffer: Vec::new() })
         };
         open().map_err(|error| format!("connect: {error}"))
     }
 
     /// Has the small answer sent, and checks it.
     pub fn get_small(&mut self) -> Result<(), String> {
-        self.get(SMALL_PATH, TEXT.len())?;
-        // An idle client should not keep room for an answer.
-        self.buffer = Vec::new();
-        Ok(())
+        self.get(SMALL_PATH, TEXT.len())
     }
 
     /// Has an answer sent whose body has that length, and checks its head and length.
@@ -110,7 +154,7 @@ impl Client {
     fn exchange(&mut self, path: &str, length: usize) -> io::Result<usize> {
         let Client { stream, buffer } = self;
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
-        buffer.resize(64 << 10, 0);
+        buffer.resize(BUFFER, 0);
         let mut filled = 0;
         let head = loop {
             filled += some(stream.read(&mut buffer[filled..])?)?;

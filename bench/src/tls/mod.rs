@@ -1,6 +1,5 @@
-//! TLS by `ramie-http`: handshakes and bytes per second of the server's CPU time, beside rustls on
-//! a memory pipe, which has neither a kernel nor a protocol above it; and the memory of an idle
-//! connection.
+//! HTTPS by `ramie-http`: the CPU time of a handshake and of a MiB, beside rustls on a memory pipe,
+//! which has no protocol above it and hardly a kernel below; and the memory of an idle connection.
 //!
 //! | server | meaning |
 //! |---|---|
@@ -9,9 +8,9 @@
 //! | `ramie-http` | the crate with its default limits, on one worker |
 //! | `hyper` | hyper on one thread of tokio, with tokio-rustls |
 //!
-//! All use rustls with the cryptography of `ring`, the same certificate (ECDSA, P-256) and tickets.
-//! A *handshake* is a full one of TLS 1.3 with a request and a small answer behind it. *Bytes* are
-//! answers of one MiB from memory on connections that are kept.
+//! All use rustls with the cryptography of `ring`, the same certificate (ECDSA, P-256), and two
+//! tickets for each client. A *handshake* is a full one of TLS 1.3 with a request, a small answer,
+//! and the end of the connection. A *MiB* is an answer from memory on a connection that is kept.
 
 mod client;
 mod pipe;
@@ -33,19 +32,23 @@ use self::{
     verdict::{Cost, Figure, Row},
 };
 use crate::{
-    http::{Comparison, PEERS, first_line, two_cpus},
-    process::{self, KillOnDrop, Times},
+    comparison::{Comparison, PEERS},
+    process::{self, KillOnDrop, Times, first_line, two_cpus},
 };
 
 /// Connections of the load, each with a thread of the client.
 const CONNECTIONS: usize = 16;
 /// Connections of the warm-up before the idle ones.
 const WARM_UP: usize = 100;
+/// Descriptors that are not connections.
+const OTHERS: usize = 100;
+/// The end of an idle period, of which no event reports that the last connection waits again.
+const SETTLE: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub struct Options {
     /// Length of each measurement.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=600))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
     seconds: u16,
     /// Measurements of each server, in turn; the median counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
@@ -61,6 +64,13 @@ pub struct Options {
 /// Measures the servers, and prints their figures.
 pub fn compare(options: &Options) -> Result<Comparison, String> {
     let [server_cpu, client_cpu] = two_cpus()?;
+    let needed = usize::from(options.idle) + WARM_UP + OTHERS;
+    // A server inherits the limit.
+    if process::raise_descriptor_limit()? < needed {
+        return Err(format!(
+            "too few descriptors: raise `ulimit -Hn` to {needed}, or lower `--idle`"
+        ));
+    }
     let settings = Settings::create()?;
     let mut kinds = vec![Kind::Threads, Kind::RamieHttp, Kind::Hyper];
     if !Kind::Hyper.is_there(&options.peers) {
@@ -73,16 +83,16 @@ pub fn compare(options: &Options) -> Result<Comparison, String> {
     for _ in 0..options.rounds {
         memory.push(pipe::measure(&settings, server_cpu, length)?);
         for (kind, rows) in kinds.iter().zip(&mut rounds) {
-            let mut server = Started::new(*kind, options, &settings, server_cpu)?;
-            let row = server.measure(client_cpu, length);
+            let row = Started::new(*kind, options, &settings, server_cpu)
+                .and_then(|mut server| server.measure(client_cpu, length));
             rows.push(row.map_err(|why| format!("{}: {why}", kind.name()))?);
         }
     }
     let mut figures = vec![Figure::median("memory".to_owned(), &memory)];
     for (kind, rows) in kinds.iter().zip(&rounds) {
         let mut figure = Figure::median(kind.name(), rows);
-        let mut server = Started::new(*kind, options, &settings, server_cpu)?;
-        let idle = server.weigh_idle(options.idle.into(), client_cpu);
+        let idle = Started::new(*kind, options, &settings, server_cpu)
+            .and_then(|mut server| server.weigh_idle(options.idle.into(), client_cpu));
         figure.idle_bytes = Some(idle.map_err(|why| format!("{}: {why}", kind.name()))?);
         figures.push(figure);
     }
@@ -109,8 +119,14 @@ impl<'a> Started<'a> {
     ) -> Result<Self, String> {
         let command = kind.command(&options.peers, settings.folder())?;
         let child = process::pinned(&[cpu], command).stdout(Stdio::piped()).spawn();
-        let mut process = KillOnDrop(child.map_err(|error| error.to_string())?);
-        let address = first_line(&mut process)?.replace("listening on ", "");
+        let child = child.map_err(|error| format!("cannot start it by `taskset`: {error}"))?;
+        let mut process = KillOnDrop(child);
+        let address = first_line(&mut process);
+        let address = address.map_err(|why| match kind {
+            Kind::Hyper => format!("{why}; rebuild it by `bench/peers/build rust-http`"),
+            _ => why,
+        })?;
+        let address = address.replace("listening on ", "");
         Ok(Started { process, address, settings })
     }
 
@@ -140,14 +156,14 @@ impl<'a> Started<'a> {
             let all = scope.spawn(|| -> Result<usize, String> {
                 process::pin_to(cpu);
                 let _warm_up = open_all(address, settings, WARM_UP)?;
+                thread::sleep(SETTLE);
                 let before = process::resident(pid)?;
                 let mut clients = open_all(address, settings, count)?;
-                // No event reports that the last connection waits again.
-                thread::sleep(Duration::from_millis(200));
+                thread::sleep(SETTLE);
                 let grown = process::resident(pid)?.saturating_sub(before);
                 let start = Instant::now();
                 clients.iter_mut().try_for_each(|client| client.get_small())?;
-                eprintln!("{count} idle connections answered within {:.2?}", start.elapsed());
+                eprintln!("{count} idle connections then answered within {:.2?}", start.elapsed());
                 Ok(grown / count)
             });
             all.join()

@@ -93,7 +93,11 @@ fn serve_on_threads(config: &Arc<ServerConfig>) -> io::Result<()> {
     let large = large.as_slice();
     thread::scope(|scope| {
         for stream in listener.incoming() {
-            let stream = stream?;
+            let stream = stream.unwrap_or_else(|error| {
+                // The end of this scope would wait for the threads, whose clients wait for others.
+                eprintln!("bench: accept: {error}");
+                std::process::exit(1)
+            });
             // The errors of a connection concern the client, and the load counts them.
             scope.spawn(move || serve_connection(stream, config, large));
         }
@@ -102,6 +106,7 @@ fn serve_on_threads(config: &Arc<ServerConfig>) -> io::Result<()> {
 }
 
 fn serve_connection(stream: TcpStream, config: &Arc<ServerConfig>, large: &[u8]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
     let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(session, stream);
     let mut request = [0; 512];

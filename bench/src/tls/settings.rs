@@ -13,7 +13,7 @@ use rustls::{
     server::NoServerSessionStorage,
 };
 
-use crate::http::Folder;
+use crate::folder::Folder;
 
 /// The files of the certificate and its key, which every server reads.
 const CHAIN: &str = "chain.pem";
@@ -31,7 +31,8 @@ impl Settings {
         let made = made.map_err(|error| format!("no certificate: {error}"))?;
         let folder = Folder::create().map_err(|error| format!("no folder for files: {error}"))?;
         let write = |name, text| {
-            fs::write(folder.path().join(name), text).map_err(|error| format!("{name}: {error}"))
+            let path = folder.path().join(name);
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
         };
         write(CHAIN, made.cert.pem())?;
         write(KEY, made.signing_key.serialize_pem())?;
@@ -52,7 +53,7 @@ pub fn read(folder: &Path) -> Result<[Vec<u8>; 2], String> {
     Ok([read(CHAIN)?, read(KEY)?])
 }
 
-/// The settings of rustls that `ramie-http` makes, too.
+/// The settings of rustls that `ramie-http` makes, but for ALPN, which the clients do not ask for.
 pub fn server(folder: &Path) -> Result<Arc<ServerConfig>, String> {
     let [chain, key] = read(folder)?;
     let chain = CertificateDer::pem_slice_iter(&chain).collect::<Result<Vec<_>, _>>();
@@ -70,8 +71,8 @@ pub fn server(folder: &Path) -> Result<Arc<ServerConfig>, String> {
     build().map_err(|error| format!("the settings of TLS: {error}"))
 }
 
-/// Full handshakes only, whose certificates are not verified, so that the client, on its one CPU,
-/// is no slower than the server.
+/// Full handshakes only, whose certificates are not verified, because that would slow down the load
+/// and not the server.
 fn client() -> Result<Arc<ClientConfig>, String> {
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

@@ -70,6 +70,7 @@ fn serve_on_hyper_with_tls(folder: &Path) -> io::Result<()> {
         let listener = listen_on_tokio()?;
         loop {
             let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
             let (acceptor, large) = (acceptor.clone(), large.clone());
             tokio::spawn(async move {
                 let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -90,7 +91,7 @@ fn serve_on_hyper_with_tls(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// The settings that `ramie-http` makes of the same certificate.
+/// The settings that `ramie-http` makes of the same certificate, but for ALPN.
 fn tls(folder: &Path) -> io::Result<Arc<ServerConfig>> {
     let chain = CertificateDer::pem_slice_iter(&fs::read(folder.join("chain.pem"))?)
         .collect::<Result<Vec<_>, _>>()

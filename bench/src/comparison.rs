@@ -1,0 +1,13 @@
+//! How a comparison with programs ends that may be missing.
+
+/// The folder of the programs that `peers/build` makes.
+pub const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
+
+/// The outcome of a comparison.
+#[derive(PartialEq, Eq)]
+pub enum Comparison {
+    AllMet,
+    Missed,
+    /// Programs are missing. All targets are met whose servers were measured, if any were.
+    Incomplete,
+}
