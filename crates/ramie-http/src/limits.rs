@@ -93,7 +93,9 @@ pub struct Limits {
     pub requests_per_connection: u64,
     /// How many requests of one connection of HTTP/2 are under way at once.
     pub concurrent_streams: u32,
-    /// How many connections are open at once.
+    /// How many connections are open at once. Each is a fiber, of which a process has some 29,000
+    /// before Linux 6.13, unless `vm.max_map_count` is raised; later ones are closed, and
+    /// [`Server::on_trouble`](crate::Server::on_trouble) reports it.
     pub connections: usize,
     /// How many connections are open at once from one address (of IPv6: from one /64 network).
     pub connections_per_address: usize,

@@ -12,6 +12,7 @@ use std::{
 };
 
 use ramie::fiber::{self, Builder, Place};
+use ramie_coro::{StackPool, StackSize};
 use rustix::process::{Resource, getrlimit};
 
 use crate::{failure::Failure, output, runtime};
@@ -91,13 +92,35 @@ impl Admission {
     }
 }
 
-/// Prints once that new connections are closed.
+/// Prints once that new connections are closed, because memory is short.
 pub(super) fn warn() {
+    warn_once(
+        "there is no memory for more connections, so new ones are closed; raise `ulimit -v`, or \
+         use smaller stacks (RAMIE_STACK)",
+    );
+}
+
+/// Prints once that new connections are closed, because there is no stack for their fibers. The
+/// reason may be memory, or the number of mappings before Linux 6.13. The server does not learn it,
+/// so this asks for a stack itself.
+pub(super) fn warn_of_stacks() {
+    if HAS_COMPLAINED.load(Ordering::Relaxed) {
+        return;
+    }
+    let refused =
+        StackSize::new(runtime::stack_bytes()).and_then(|size| StackPool::new(size).take());
+    match refused.err() {
+        Some(why) => warn_once(&format!(
+            "there is no stack for more connections, so new ones are closed: {why}"
+        )),
+        // Another connection has ended meanwhile.
+        None => warn(),
+    }
+}
+
+fn warn_once(text: &str) {
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
-        output::warn(
-            "there is no memory for more connections, so new ones are closed; raise `ulimit -v`, \
-             or use smaller stacks (RAMIE_STACK)",
-        );
+        output::warn(text);
     }
 }
 

@@ -128,7 +128,7 @@ fn warn(trouble: &Trouble<'_>) {
                 output::warn(&format!("{trouble}; {}", cure(error)));
             }
         }
-        Trouble::NoFiber => admission::warn(),
+        Trouble::NoFiber => admission::warn_of_stacks(),
         _ => output::warn(&trouble.to_string()),
     }
 }

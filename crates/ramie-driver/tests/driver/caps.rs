@@ -140,7 +140,9 @@ fn child_masked() {
     let mut driver = Driver::open(Choice::Uring, &Config::small()).unwrap();
     let caps = driver.caps();
     assert_eq!((caps.masked, caps.features.iter().any(|used| masked.has(used))), (masked, false));
-    assert!(caps.features.has(Feature::PathCalls));
+    let unmasked = Config { masked: FeatureSet::EMPTY, ..Config::small() };
+    let kernels = Driver::open(Choice::Uring, &unmasked).unwrap().caps().features;
+    assert_eq!(caps.features, kernels.minus(masked));
     assert_eq!(run(&mut driver, Op::Nop), 0);
     let report = probe_report();
     for check in report.checks.iter().filter(|check| check.topic == Topic::Feature) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, PATIENCE, both, cancel, finish, run, submit};
 use ramie_driver::{
-    Choice, Config, Driver, MultishotItem, MultishotOp, NextItem, Op, OpFrame, Profile, Wait,
+    Choice, Config, Driver, Kind, MultishotItem, MultishotOp, NextItem, Op, OpFrame, Profile, Wait,
     ring_totals, sys,
 };
 
@@ -24,6 +24,19 @@ fn count_rest(mut stream: &UnixStream) -> usize {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     rest.len()
+}
+
+/// Whether the kernel counts the bytes of an op with MSG_WAITALL that is cancelled after some of
+/// them. Rings do since 6.1; Linux 5.10.262 was seen to forget them.
+fn counts_parts(driver: &Driver) -> bool {
+    let release = sys::kernel_release();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let does = driver.caps().kind == Kind::Poll || version >= (6, 1);
+    if !does {
+        support::skipped(format_args!("a ring of Linux {release} forgets a part of an op"));
+    }
+    does
 }
 
 /// Asks for the end of a frame that may be complete already.
@@ -38,6 +51,9 @@ fn end(driver: &mut Driver, frame: &OpFrame, in_flight: bool) -> i32 {
 #[test]
 fn cancelled_between_two_chunks_of_a_send() {
     both(|driver| {
+        if !counts_parts(driver) {
+            return;
+        }
         for drained in [0, 1, 3] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let bytes = vec![7; 4 << 20];
@@ -64,6 +80,9 @@ fn cancelled_between_two_chunks_of_a_send() {
 #[test]
 fn cancelled_between_two_chunks_of_a_receive() {
     both(|driver| {
+        if !counts_parts(driver) {
+            return;
+        }
         for chunks in 0..3 {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let mut bytes = [0_u8; 64];

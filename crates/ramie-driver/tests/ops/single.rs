@@ -325,7 +325,9 @@ fn a_length_beyond_the_kernels_is_cut() {
         let (fd, buf) = (null.as_raw_fd(), &raw const byte);
         let op = Op::Write { fd, buf, len: u32::MAX, offset: 0 };
         let written = run(driver, op);
-        assert!([0x7fff_f000, -libc::EFAULT].contains(&written), "{written}");
+        // A polling driver writes no more than a pipe takes for certain if the kernel cannot be
+        // asked not to wait, as with /dev/null before 5.12.
+        assert!([0x7fff_f000, -libc::EFAULT, 4096].contains(&written), "{written}");
     });
 }
 

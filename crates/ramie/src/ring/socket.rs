@@ -179,7 +179,8 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned.
+/// A cancel point. Bytes that arrived are returned; but with `RecvFlags::WAITALL`, a ring loses them
+/// before Linux 6.1.
 ///
 /// # Errors
 /// Those of recv(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
@@ -234,7 +235,8 @@ pub struct Message {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned.
+/// A cancel point. Bytes that arrived are returned; but with `RecvFlags::WAITALL`, a ring loses them
+/// before Linux 6.1.
 ///
 /// # Errors
 /// Those of recvmsg(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.

@@ -192,7 +192,7 @@ fn a_fiber_that_joins_itself_panics_with_the_reason() {
 
 /// A handler that waits, on the signal stack.
 extern "C" fn waits(_: libc::c_int) {
-    // Longer than any stop of the machine, because a sleep whose time is over already does not wait.
+    // Long, because a sleep whose time is over already does not wait.
     fiber::sleep(std::time::Duration::from_secs(60));
 }
 
