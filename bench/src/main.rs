@@ -70,7 +70,8 @@ enum Command {
     /// bare ring, under the same load generator.
     RunHttp(http::RunHttpOptions),
     /// Compares handshakes and bytes of TLS by `ramie-http` with rustls on a memory pipe by their
-    /// CPU time, and measures the memory of idle connections. Exits with 3 if a peer is missing.
+    /// CPU time, and measures the memory of idle connections. Exits with 3 if all targets are
+    /// met, but a peer is missing.
     Tls(tls::Options),
     /// Opens 10,000 connections to an echo server and checks for leaks; measures the memory of idle
     /// connections of an HTTP server.

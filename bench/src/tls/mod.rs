@@ -47,13 +47,13 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Length of each measurement.
+    /// Length of each measurement, in seconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
     seconds: u16,
     /// Measurements of each server, in turn; the median counts.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
     rounds: u16,
-    /// Idle connections, all open at once.
+    /// Idle connections, all open at once (1 to 9,000).
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u16).range(1..=9000))]
     idle: u16,
     /// The folder of the peers that are programs of their own, built by `bench/peers/build`.
@@ -74,7 +74,11 @@ pub fn compare(options: &Options) -> Result<Comparison, String> {
     let settings = Settings::create()?;
     let mut kinds = vec![Kind::Threads, Kind::RamieHttp, Kind::Hyper];
     if !Kind::Hyper.is_there(&options.peers) {
-        eprintln!("SKIPPED: hyper: build rust-http by `bench/peers/build rust-http`");
+        let folder = options.peers.display();
+        eprintln!(
+            "SKIPPED: hyper: there is no {folder}/rust-http; build it by `bench/peers/build \
+             rust-http`"
+        );
         kinds.pop();
     }
     let length = Duration::from_secs(options.seconds.into());
@@ -93,7 +97,7 @@ pub fn compare(options: &Options) -> Result<Comparison, String> {
         let mut figure = Figure::median(kind.name(), rows);
         let idle = Started::new(*kind, options, &settings, server_cpu)
             .and_then(|mut server| server.weigh_idle(options.idle.into(), client_cpu));
-        figure.idle_bytes = Some(idle.map_err(|why| format!("{}: {why}", kind.name()))?);
+        figure.idle = Some(idle.map_err(|why| format!("{}: {why}", kind.name()))?);
         figures.push(figure);
     }
     Ok(match (verdict::print(&figures), kinds.len()) {
@@ -147,13 +151,13 @@ impl<'a> Started<'a> {
         Ok(Cost::new(count, user + after.system - before.system, user))
     }
 
-    /// The growth of the process for each connection that was answered and is idle. Then each must
-    /// still answer.
-    fn weigh_idle(&mut self, count: usize, cpu: usize) -> Result<usize, String> {
+    /// The growth of the process, in bytes, for each connection that was answered and is idle. Then
+    /// each must still answer; returns the time of that, too.
+    fn weigh_idle(&mut self, count: usize, cpu: usize) -> Result<(usize, Duration), String> {
         let Started { process, address, settings } = self;
         let pid = process.0.id();
         let in_a_thread = thread::scope(|scope| {
-            let all = scope.spawn(|| -> Result<usize, String> {
+            let all = scope.spawn(|| -> Result<(usize, Duration), String> {
                 process::pin_to(cpu);
                 let _warm_up = open_all(address, settings, WARM_UP)?;
                 thread::sleep(SETTLE);
@@ -163,8 +167,7 @@ impl<'a> Started<'a> {
                 let grown = process::resident(pid)?.saturating_sub(before);
                 let start = Instant::now();
                 clients.iter_mut().try_for_each(|client| client.get_small())?;
-                eprintln!("{count} idle connections then answered within {:.2?}", start.elapsed());
-                Ok(grown / count)
+                Ok((grown / count, start.elapsed()))
             });
             all.join()
         });

@@ -52,7 +52,8 @@ pub struct Figure {
     name: String,
     handshakes: Cost,
     mib: Cost,
-    pub idle_bytes: Option<usize>,
+    /// The bytes of an idle connection, and the time in which all of them have then answered.
+    pub idle: Option<(usize, Duration)>,
 }
 
 impl Figure {
@@ -61,21 +62,24 @@ impl Figure {
             name,
             handshakes: Cost::median(rows, |row| row.handshakes),
             mib: Cost::median(rows, |row| row.mib),
-            idle_bytes: None,
+            idle: None,
         }
     }
 }
 
 /// Prints the table and the verdicts. Returns whether all targets are met.
 pub fn print(figures: &[Figure]) -> bool {
+    println!("CPU time of the server, of which `user` is outside the kernel:");
     println!(
-        "{:<12}{:>14}{:>10}{:>14}{:>10}{:>22}",
-        "", "us/handshake", "user", "us/MiB", "user", "bytes/idle connection"
+        "{:<12}{:>14}{:>10}{:>14}{:>10}{:>22}{:>20}",
+        "", "us/handshake", "user", "us/MiB", "user", "bytes/idle connection", "then all answered"
     );
-    for Figure { name, handshakes, mib, idle_bytes } in figures {
-        let idle = idle_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
+    for Figure { name, handshakes, mib, idle } in figures {
+        let (bytes, answered) = idle.map_or(("-".to_owned(), "-".to_owned()), |(bytes, time)| {
+            (bytes.to_string(), format!("{time:.0?}"))
+        });
         println!(
-            "{name:<12}{:>14.1}{:>10.1}{:>14.1}{:>10.1}{idle:>22}",
+            "{name:<12}{:>14.1}{:>10.1}{:>14.1}{:>10.1}{bytes:>22}{answered:>20}",
             handshakes.whole, handshakes.user, mib.whole, mib.user
         );
     }
@@ -127,7 +131,7 @@ impl Verdict {
             (true, false) => "MISSED",
         };
         format!(
-            "ramie-http: {unit} per CPU second, of rustls on a memory pipe: outside the kernel \
+            "ramie-http: {unit} per CPU second, as a share of `memory`: outside the kernel \
              {user:.2}, target {TARGET:.2}: {word}; with the kernel {whole:.2}, `threads` \
              {threads:.2}"
         )

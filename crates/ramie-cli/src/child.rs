@@ -144,7 +144,9 @@ fn wait(child: &Child, limit: Duration, interrupt: &Interrupt) -> Result<(), Chi
         }
         if started.elapsed() >= limit {
             let seconds = limit.as_secs_f64();
-            return Err(ChildError::Failed(format!("it had not ended after {seconds:.1} s")));
+            return Err(ChildError::Failed(format!(
+                "it was stopped, because it had not ended after {seconds:.1} s"
+            )));
         }
     }
 }

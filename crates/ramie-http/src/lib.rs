@@ -31,9 +31,9 @@
 //! where the next request begins.
 //!
 //! # Cancellation
-//! When the time of a request is up, or when its client goes away, the server cancels everything
-//! that the handler waits for ([`ramie::cancel`]): its calls return errors. So a handler that
-//! returns them with `?` ends early, and releases what it holds. A few calls, such as
+//! When the time of a request is up, or when its client goes away, the server cancels the waits of
+//! the handler ([`ramie::cancel`]): its calls return errors. So a handler that returns them with
+//! `?` ends early, and releases what it holds. A few calls, such as
 //! [`ramie::fiber::sleep`], return early without an error, and others, such as a wait for a mutex,
 //! are not cancelled. So a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each
 //! time. A client that goes away is noticed within about a quarter of a second. Handlers of

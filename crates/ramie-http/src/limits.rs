@@ -83,10 +83,10 @@ pub struct Limits {
     /// How long a single write may wait until the client takes bytes.
     pub write_timeout: Duration,
     /// The time that a handler has for one request, the arrival of its body included. Then
-    /// everything that the handler waits for is cancelled. A handler that computes without a wait
-    /// is not interrupted, and its response may be sent although the time is up. A body that is
-    /// written while the response is sent has no limit but `write_timeout`. Routes that need
-    /// another time, such as uploads, get it by
+    /// the waits of the handler are cancelled ([which ones](crate#cancellation)). A handler that
+    /// computes without a wait is not interrupted, and its response may be sent although the time
+    /// is up. A body that is written while the response is sent has no limit but `write_timeout`.
+    /// Routes that need another time, such as uploads, get it by
     /// [`middleware::request_timeout`](crate::middleware::request_timeout).
     pub request_timeout: Duration,
     /// How many requests one connection may send.

@@ -8,10 +8,10 @@ use crate::{request::Request, response::Response, router::Next};
 /// the requests that pass it, by a longer or a shorter time.
 ///
 /// The time counts from the begin of the request, as the server's does, and ends as it does: then
-/// everything that the handler waits for is cancelled, and the client gets 503. Of several such
-/// layers the innermost counts. The next request on the same connection has the server's limit
-/// again. Over HTTP/1.1 the server looks at its connections in intervals that depend on its own
-/// limits, so a handler may have up to half a second more.
+/// the waits of the handler are cancelled ([which ones](crate#cancellation)), and the client gets
+/// 503. Of several such layers the innermost counts. The next request on the same connection has
+/// the server's limit again. Over HTTP/1.1 the server looks at its connections in intervals that
+/// depend on its own limits, so a handler may have up to half a second more.
 ///
 /// A request that the program has made, for a call of the router, has no such limit, and this
 /// changes nothing.

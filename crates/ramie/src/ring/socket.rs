@@ -179,7 +179,7 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned; but with `RecvFlags::WAITALL`, a ring loses them
+/// A cancel point. Bytes that arrived are returned. With `RecvFlags::WAITALL`, a ring loses them
 /// before Linux 6.1.
 ///
 /// # Errors
@@ -235,7 +235,7 @@ pub struct Message {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned; but with `RecvFlags::WAITALL`, a ring loses them
+/// A cancel point. Bytes that arrived are returned. With `RecvFlags::WAITALL`, a ring loses them
 /// before Linux 6.1.
 ///
 /// # Errors

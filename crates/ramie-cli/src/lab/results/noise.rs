@@ -49,8 +49,7 @@ impl Quiet {
             steal.map(|share| format!("a virtual machine's host {}", of(share))),
             control.map(|range| {
                 format!(
-                    "the speed of a CPU, by a loop that always does the same, differed by {} \
-                     between rounds",
+                    "the speed of a CPU, measured by a fixed loop several times, differed by {}",
                     of(range)
                 )
             }),
@@ -138,8 +137,8 @@ mod tests {
         assert_eq!(
             quiet.sentence,
             "The machine was quiet: other processes took 2.0 % of the CPU time, a virtual \
-             machine's host 0.5 % and the speed of a CPU, by a loop that always does the same, \
-             differed by 2.0 % between rounds"
+             machine's host 0.5 % and the speed of a CPU, measured by a fixed loop several times, \
+             differed by 2.0 %"
         );
         for noisy in [check(110.0, 0.0, 0.0), check(100.0, 0.5, 0.0), check(100.0, 0.0, 0.1)] {
             let verdict = verdict(vec![check(100.0, 0.0, 0.0), noisy]).unwrap();
