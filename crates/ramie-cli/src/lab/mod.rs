@@ -22,7 +22,7 @@ use self::{
     plan::{Planned, Selection, peer::Peers},
     report::{conclusion, finding, page},
     results::{
-        NotMeasured, Quiet, Request, Results, Subject, csv, folder,
+        NotMeasured, Outcome, Quiet, Request, Results, Subject, csv, folder,
         journal::{Header, Journal},
         machine::Machine,
         record,
@@ -239,6 +239,12 @@ fn print_summary(results: &Results) -> Result<(), Failure> {
         if let Some(NotMeasured::Failed(why)) = &outcome.not_measured {
             output::warn(&format!("{} failed: {why}", outcome.subject.label()));
         }
+    }
+    let is_skipped = |of: &&Outcome| matches!(of.not_measured, Some(NotMeasured::Skipped(_)));
+    let skipped = results.outcomes().filter(is_skipped).count();
+    if skipped > 0 {
+        let all = results.outcomes().count();
+        output::warn(&format!("{skipped} of {all} points were skipped; the report says why"));
     }
     for warning in results.warnings() {
         output::warn(&warning);
