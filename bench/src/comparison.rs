@@ -1,4 +1,4 @@
-//! How a comparison with programs ends that may be missing.
+//! The outcome of a comparison with programs, some of which may be missing.
 
 /// The folder of the programs that `peers/build` makes.
 pub const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
@@ -8,6 +8,6 @@ pub const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/target");
 pub enum Comparison {
     AllMet,
     Missed,
-    /// Programs are missing. All targets are met whose servers were measured, if any were.
+    /// Programs are missing. All targets of the servers that were measured are met.
     Incomplete,
 }

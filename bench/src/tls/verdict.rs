@@ -1,15 +1,15 @@
 //! The table of the servers, and whether `ramie-http` meets its targets.
 //!
-//! A memory pipe hardly needs the kernel, whose TCP takes most of the time of a byte. So the target
-//! refers to the CPU time outside the kernel. The whole is printed as well, and that of `threads`,
-//! which pays for the same TCP and for a thread for each connection.
+//! A memory pipe does not need the kernel, whose TCP takes most of the time of a byte. So the
+//! target refers to the CPU time outside the kernel. The whole is printed as well, and that of
+//! `threads`, which pays for the same TCP and for a thread for each connection.
 
 use std::time::Duration;
 
 use crate::measure::median;
 
-/// The kernel counts the time of both parts by samples, some 250 a second. Less than this time
-/// outside the kernel, in all rounds, is not judged.
+/// Most kernels divide the time of a process into both parts by samples, 100 to 1,000 a second.
+/// Less than this time outside the kernel, in all rounds, is not judged.
 const ENOUGH: Duration = Duration::from_secs(3);
 
 /// A share of the rate of rustls on a memory pipe, per second of CPU time outside the kernel.

@@ -31,14 +31,16 @@
 //! where the next request begins.
 //!
 //! # Cancellation
-//! When the time of a request is up, or when its client goes away, the server cancels the waits of
-//! the handler ([`ramie::cancel`]): its calls return errors. So a handler that returns them with
-//! `?` ends early, and releases what it holds. A few calls, such as
-//! [`ramie::fiber::sleep`], return early without an error, and others, such as a wait for a mutex,
-//! are not cancelled. So a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each
-//! time. A client that goes away is noticed within about a quarter of a second. Handlers of
-//! WebSockets are cancelled only when the server has stopped and its period of grace is over: the
-//! module `websocket` says how they end before.
+//! When the time of a request is up, or when its client goes away, the server cancels the handler
+//! ([`ramie::cancel`]): its calls that are cancel points (I/O, timers, [`ramie::channel`]) return
+//! errors. So a handler that returns them with `?` ends early, and releases what it holds. Calls
+//! that cannot fail in this way, as in std, are no cancel points and wait on: locks, `Condvar`,
+//! `mpsc`, `join`, the end of a scope, [`ramie::blocking`]. (Many have a twin whose name ends in
+//! `_or_cancelled`.) A few calls, such as [`ramie::fiber::sleep`], return early without an error,
+//! so a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each time. A client that
+//! goes away is noticed within about a quarter of a second. Handlers of WebSockets are cancelled
+//! only when the server has stopped and its period of grace is over: the module `websocket` says
+//! how they end before.
 //!
 //! # Failures
 //! A handler that panics is answered by 500 without a body, and over HTTP/1.1 its connection is

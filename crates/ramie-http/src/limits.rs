@@ -83,7 +83,7 @@ pub struct Limits {
     /// How long a single write may wait until the client takes bytes.
     pub write_timeout: Duration,
     /// The time that a handler has for one request, the arrival of its body included. Then
-    /// the waits of the handler are cancelled ([which ones](crate#cancellation)). A handler that
+    /// the handler is cancelled ([which waits that ends](crate#cancellation)). A handler that
     /// computes without a wait is not interrupted, and its response may be sent although the time
     /// is up. A body that is written while the response is sent has no limit but `write_timeout`.
     /// Routes that need another time, such as uploads, get it by

@@ -100,21 +100,20 @@ pub(super) fn warn() {
     );
 }
 
-/// Prints once that new connections are closed, because there is no stack for their fibers. The
-/// reason may be memory, or the number of mappings before Linux 6.13. The server does not learn it,
-/// so this asks for a stack itself.
+/// Prints once that new connections are closed, because there is no stack for their fibers.
+///
+/// `Trouble::NoFiber` carries no reason, which may be memory or, before Linux 6.13, the number of
+/// mappings. So this function takes a stack itself and prints the error. If it gets one, because
+/// another connection has ended, the next refusal asks again.
 pub(super) fn warn_of_stacks() {
     if HAS_COMPLAINED.load(Ordering::Relaxed) {
         return;
     }
-    let refused =
-        StackSize::new(runtime::stack_bytes()).and_then(|size| StackPool::new(size).take());
-    match refused.err() {
-        Some(why) => warn_once(&format!(
+    let taken = StackSize::new(runtime::stack_bytes()).and_then(|size| StackPool::new(size).take());
+    if let Err(why) = taken {
+        warn_once(&format!(
             "there is no stack for more connections, so new ones are closed: {why}"
-        )),
-        // Another connection has ended meanwhile.
-        None => warn(),
+        ));
     }
 }
 

@@ -29,12 +29,9 @@ fn count_rest(mut stream: &UnixStream) -> usize {
 /// Whether the kernel counts the bytes of an op with MSG_WAITALL that is cancelled after some of
 /// them. Rings do since 6.1; Linux 5.10.262 was seen to forget them.
 fn counts_parts(driver: &Driver) -> bool {
-    let release = sys::kernel_release();
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let does = driver.caps().kind == Kind::Poll || version >= (6, 1);
+    let does = driver.caps().kind == Kind::Poll || support::kernel_is_at_least(6, 1);
     if !does {
-        support::skipped(format_args!("a ring of Linux {release} forgets a part of an op"));
+        support::skipped("a ring of this kernel forgets the bytes of a cancelled op");
     }
     does
 }

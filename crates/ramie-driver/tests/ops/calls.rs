@@ -344,7 +344,7 @@ fn a_polling_driver_can_do_none_without_blocking() {
 /// after the last reference to it has gone.
 #[test]
 fn rings_made_for_one_call_or_in_vain_interrupt_nobody_afterwards() {
-    if !has_messages() {
+    if !has_ring() {
         return;
     }
     let target = io_uring::IoUring::new(4).unwrap();
@@ -362,7 +362,11 @@ fn rings_made_for_one_call_or_in_vain_interrupt_nobody_afterwards() {
         // The second ring stays, because this test is not about dropping it.
         std::mem::forget(Driver::open(Choice::Uring, &config).unwrap());
     };
-    for make_rings in [&send as &dyn Fn(), &report, &open_in_vain] {
+    let mut all = vec![&report as &dyn Fn(), &open_in_vain];
+    if has_messages() {
+        all.push(&send);
+    }
+    for make_rings in all {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
         make_rings();

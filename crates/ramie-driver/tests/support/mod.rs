@@ -43,6 +43,13 @@ pub fn has_ring() -> bool {
     }
 }
 
+/// Whether this kernel has that version, or a later one.
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = ramie_driver::sys::kernel_release();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
 /// The drivers that this machine has.
 pub fn choices() -> Vec<Choice> {
     if has_ring() { vec![Choice::Uring, Choice::Poll] } else { vec![Choice::Poll] }

@@ -8,7 +8,7 @@ use crate::{request::Request, response::Response, router::Next};
 /// the requests that pass it, by a longer or a shorter time.
 ///
 /// The time counts from the begin of the request, as the server's does, and ends as it does: then
-/// the waits of the handler are cancelled ([which ones](crate#cancellation)), and the client gets
+/// the handler is cancelled ([which waits that ends](crate#cancellation)), and the client gets
 /// 503. Of several such layers the innermost counts. The next request on the same connection has
 /// the server's limit again. Over HTTP/1.1 the server looks at its connections in intervals that
 /// depend on its own limits, so a handler may have up to half a second more.

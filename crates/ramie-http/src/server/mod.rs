@@ -92,7 +92,8 @@ type Admit = Arc<dyn Fn(usize) -> bool + Send + Sync>;
 pub enum Trouble<'a> {
     /// It is short of descriptors or memory, so new connections wait in the listener's queue.
     CannotAccept(&'a io::Error),
-    /// There is no memory for the fiber of a connection, which was closed.
+    /// There is no stack for the fiber of a connection, which was closed: memory is used up or,
+    /// before Linux 6.13, `vm.max_map_count` (the runtime logs which).
     NoFiber,
     /// So many connections were still busy when the grace period ended, so they were closed.
     StillBusy(usize),
@@ -105,7 +106,7 @@ impl fmt::Display for Trouble<'_> {
                 write!(f, "cannot accept more connections for now ({error}), so new ones wait")
             }
             Trouble::NoFiber => {
-                f.write_str("there is no memory for a connection, so it was closed")
+                f.write_str("there is no stack for the fiber of a connection, so it was closed")
             }
             Trouble::StillBusy(count) => {
                 write!(
@@ -322,7 +323,7 @@ impl Server {
 
     /// Lets a client shut its write side down behind its request and still get the response. By
     /// default, a client that does so counts as gone, because a closed connection looks the same:
-    /// what its request waits for is cancelled.
+    /// its handler is cancelled.
     #[must_use]
     pub fn tolerates_half_close(mut self) -> Self {
         self.tolerates_half_close = true;

@@ -179,8 +179,8 @@ pub fn connect(fd: impl AsFd, address: impl Into<Address>) -> io::Result<()> {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned. With `RecvFlags::WAITALL`, a ring loses them
-/// before Linux 6.1.
+/// A cancel point. Bytes that arrived are returned. Limit: before Linux 6.1, a ring loses the bytes
+/// of a cancelled call that has `RecvFlags::WAITALL`.
 ///
 /// # Errors
 /// Those of recv(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
@@ -235,8 +235,8 @@ pub struct Message {
 /// Parks the strand until data arrives, unless `RecvFlags::DONTWAIT` is set.
 ///
 /// # Cancellation
-/// A cancel point. Bytes that arrived are returned. With `RecvFlags::WAITALL`, a ring loses them
-/// before Linux 6.1.
+/// A cancel point. Bytes that arrived are returned. Limit: before Linux 6.1, a ring loses the bytes
+/// of a cancelled call that has `RecvFlags::WAITALL`.
 ///
 /// # Errors
 /// Those of recvmsg(2), but never `EINTR`; `EAGAIN` only with `DONTWAIT`.
