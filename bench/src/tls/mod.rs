@@ -42,7 +42,8 @@ const CONNECTIONS: usize = 16;
 const WARM_UP: usize = 100;
 /// Descriptors that are not connections.
 const OTHERS: usize = 100;
-/// The end of an idle period, of which no event reports that the last connection waits again.
+/// How long the client waits before the server is weighed, because no event reports that the last
+/// connection is idle.
 const SETTLE: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
@@ -88,7 +89,7 @@ pub fn compare(options: &Options) -> Result<Comparison, String> {
         memory.push(pipe::measure(&settings, server_cpu, length)?);
         for (kind, rows) in kinds.iter().zip(&mut rounds) {
             let row = Started::new(*kind, options, &settings, server_cpu)
-                .and_then(|mut server| server.measure(client_cpu, length));
+                .and_then(|server| server.measure(client_cpu, length));
             rows.push(row.map_err(|why| format!("{}: {why}", kind.name()))?);
         }
     }
@@ -96,7 +97,7 @@ pub fn compare(options: &Options) -> Result<Comparison, String> {
     for (kind, rows) in kinds.iter().zip(&rounds) {
         let mut figure = Figure::median(kind.name(), rows);
         let idle = Started::new(*kind, options, &settings, server_cpu)
-            .and_then(|mut server| server.weigh_idle(options.idle.into(), client_cpu));
+            .and_then(|server| server.weigh_idle(options.idle.into(), client_cpu));
         figure.idle = Some(idle.map_err(|why| format!("{}: {why}", kind.name()))?);
         figures.push(figure);
     }
@@ -135,13 +136,13 @@ impl<'a> Started<'a> {
     }
 
     /// Its costs under load from threads on that CPU.
-    fn measure(&mut self, cpu: usize, length: Duration) -> Result<Row, String> {
+    fn measure(&self, cpu: usize, length: Duration) -> Result<Row, String> {
         let handshakes = self.cost(Load::Handshakes, cpu, length)?;
         let mib = self.cost(Load::Bytes, cpu, length)?;
         Ok(Row { handshakes, mib })
     }
 
-    fn cost(&mut self, load: Load, cpu: usize, length: Duration) -> Result<Cost, String> {
+    fn cost(&self, load: Load, cpu: usize, length: Duration) -> Result<Cost, String> {
         // The first second is not measured, because caches and pools fill in it.
         load.run(&self.address, self.settings, cpu, Duration::from_secs(1))?;
         let before = Times::of(self.process.0.id())?;
@@ -153,7 +154,7 @@ impl<'a> Started<'a> {
 
     /// The growth of the process, in bytes, for each connection that was answered and is idle. Then
     /// each must still answer; returns the time of that, too.
-    fn weigh_idle(&mut self, count: usize, cpu: usize) -> Result<(usize, Duration), String> {
+    fn weigh_idle(&self, count: usize, cpu: usize) -> Result<(usize, Duration), String> {
         let Started { process, address, settings } = self;
         let pid = process.0.id();
         let in_a_thread = thread::scope(|scope| {

@@ -152,40 +152,41 @@ fn a_renamed_folder_is_watched_after_changes_were_lost() {
     }
 }
 
-#[test]
-fn the_end_of_a_folder_is_seen_among_lost_changes() {
+/// Calls `check` for a watcher of a folder and one of a tree, each after changes were lost.
+fn after_lost_changes(check: impl Fn(Watcher, &Scene)) {
     for is_tree in [false, true] {
         let (scene, change) = root_renamed();
         let watch = if is_tree { Watcher::tree } else { Watcher::new };
-        let mut watcher = watch(&scene.path).unwrap();
+        let watcher = watch(&scene.path).unwrap();
         change();
         if overflow(&scene.now) {
-            fs::remove_dir_all(&scene.now).unwrap();
-            until(&mut watcher, &scene.path, &ChangeKind::Lost);
-            // A child process that another test starts has the folder open until it runs its
-            // program, and then the notice of the end comes behind those that were lost.
-            let further: Vec<_> = watcher.map(|change| change.unwrap().kind).collect();
-            assert!(further.is_empty() || further == [ChangeKind::Removed], "{further:?}");
+            check(watcher, &scene);
         }
     }
 }
 
 #[test]
+fn the_end_of_a_folder_is_seen_among_lost_changes() {
+    after_lost_changes(|mut watcher, scene| {
+        fs::remove_dir_all(&scene.now).unwrap();
+        until(&mut watcher, &scene.path, &ChangeKind::Lost);
+        // A child process that another test starts has the folder open until it runs its program,
+        // and then the notice of the end comes behind those that were lost.
+        let further: Vec<_> = watcher.map(|change| change.unwrap().kind).collect();
+        assert!(further.is_empty() || further == [ChangeKind::Removed], "{further:?}");
+    });
+}
+
+#[test]
 fn the_end_of_a_folder_that_is_still_open_is_reported_behind_lost_changes() {
-    for is_tree in [false, true] {
-        let (scene, change) = root_renamed();
-        let watch = if is_tree { Watcher::tree } else { Watcher::new };
-        let mut watcher = watch(&scene.path).unwrap();
-        change();
-        if overflow(&scene.now) {
-            let open = fs::File::open(&scene.now).unwrap();
-            fs::remove_dir_all(&scene.now).unwrap();
-            until(&mut watcher, &scene.path, &ChangeKind::Lost);
-            drop(open);
-            until(&mut watcher, &scene.path, &ChangeKind::Removed);
-            assert!(watcher.next().is_none(), "what it watched is gone");
-        }
-    }
+    after_lost_changes(|mut watcher, scene| {
+        let open = fs::File::open(&scene.now).unwrap();
+        fs::remove_dir_all(&scene.now).unwrap();
+        until(&mut watcher, &scene.path, &ChangeKind::Lost);
+        drop(open);
+        until(&mut watcher, &scene.path, &ChangeKind::Removed);
+        assert!(watcher.next().is_none(), "what it watched is gone");
+    });
 }
 
 /// A tree's root is kept open, and the kernel does not report the end of an open folder.
