@@ -75,18 +75,20 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
 }
 
-/// Serves until either side closes the connection; `input` has arrived already.
+/// Serves until either side closes the connection; `receiver` receives its bytes, and `input` has
+/// arrived already.
 ///
 /// # Errors
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
-pub(crate) fn serve(
-    stream: &Arc<Stream>,
+pub(crate) fn serve<'a>(
+    stream: &'a Arc<Stream>,
+    receiver: Receiver<'a>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
     input: &mut Input,
 ) -> io::Result<()> {
-    let served = serve_until_end(stream, service, presence, client, input);
+    let served = serve_until_end(stream, receiver, service, presence, client, input);
     if served.is_err() && presence.verdict() == Verdict::Gone {
         // The kernel would otherwise keep the responses that the client does not take.
         stream.reset_on_close();
@@ -94,8 +96,9 @@ pub(crate) fn serve(
     served
 }
 
-fn serve_until_end(
-    stream: &Arc<Stream>,
+fn serve_until_end<'a>(
+    stream: &'a Arc<Stream>,
+    receiver: Receiver<'a>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
@@ -103,9 +106,10 @@ fn serve_until_end(
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
+        drop(receiver);
         return http2::serve(stream, service, presence, client, mem::take(input));
     }
-    match converse(stream, service, presence, client, input)? {
+    match converse(stream, receiver, service, presence, client, input)? {
         #[cfg(feature = "http2")]
         Ended::Http2 => http2::serve(stream, service, presence, client, mem::take(input)),
         ended => close(stream, presence, input, ended),
@@ -116,8 +120,9 @@ fn serve_until_end(
 /// because each idle connection keeps the frames that lie around its wait for a request, and those
 /// of its handlers below.
 #[inline(never)]
-fn converse(
-    stream: &Arc<Stream>,
+fn converse<'a>(
+    stream: &'a Arc<Stream>,
+    receiver: Receiver<'a>,
     service: &Service,
     presence: &impl Presence,
     client: &Client,
@@ -128,7 +133,7 @@ fn converse(
         service,
         presence,
         client: client.clone(),
-        receiver: Receiver::new(stream),
+        receiver,
         input: mem::take(input),
         is_in_head: false,
         has_skipped_line: false,

@@ -14,9 +14,11 @@
 //! waits for the peer holds `receiving` alone, which no writer needs, and the reverse.
 //!
 //! A reader never writes, with one exception. What rustls wants to send because of received
-//! records (the answer to a key update) goes out in front of the next write, which TLS allows. The
-//! exception is the alert after an error: the reader sends it if `sending` is free at once;
-//! otherwise the writer that holds it is about to send bytes that nobody will understand anyway.
+//! records (the answer to a key update) goes out in front of the next write, which TLS allows. So
+//! do the session tickets of TLS 1.3, which no client waits for: with the first response they cost
+//! no write and no packet of their own. The exception is the alert after an error: the reader sends
+//! it if `sending` is free at once; otherwise the writer that holds it is about to send bytes that
+//! nobody will understand anyway.
 //!
 //! *The race to fear*: two records are encrypted in one order and sent in the other. It cannot
 //! happen, because only the holder of `sending` takes ciphertext out of the session.
@@ -41,7 +43,7 @@ use std::{
 };
 
 use ramie::{sync::Mutex as FiberMutex, time::Instant};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 use super::{Input, Receiver, Stream, spare};
 
@@ -99,12 +101,15 @@ impl TlsStream {
         &self.transport
     }
 
-    /// Makes the handshake; `begin` has arrived already. It may last as long as the client wants,
-    /// so the caller sets a limit.
-    pub(crate) fn shake_hands(&self, mut begin: Input) -> io::Result<()> {
+    /// Makes the handshake, whose bytes `receiver` receives; `begin` has arrived already. It may
+    /// last as long as the client wants, so the caller sets a limit.
+    pub(crate) fn shake_hands(
+        &self,
+        receiver: &mut Receiver<'_>,
+        mut begin: Input,
+    ) -> io::Result<()> {
         let mut receiving = lock_fiber(&self.receiving);
         let mut sending = lock_fiber(&self.sending);
-        let mut receiver = Receiver::new(&self.transport);
         let mut is_first = true;
         loop {
             if !begin.is_empty() {
@@ -116,16 +121,18 @@ impl TlsStream {
                     ));
                 }
                 let decrypted = self.decrypt(begin.unused(), &mut receiving);
-                // An alert, if the handshake has failed.
-                let sent = self.send_own(&mut sending);
-                decrypted?;
-                sent?;
+                if decrypted.is_err() || owes_flight(&self.session()) {
+                    // An alert, if the handshake has failed.
+                    let sent = self.send_own(&mut sending);
+                    decrypted?;
+                    sent?;
+                }
                 begin = Input::default();
             }
             if !self.session().is_handshaking() {
                 return Ok(());
             }
-            if receiving.is_at_end || !receiver.receive(&mut begin)? {
+            if receiving.is_at_end || !receiver.receive_as_they_are(&mut begin)? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -318,6 +325,12 @@ impl TlsStream {
     fn session(&self) -> MutexGuard<'_, ServerConnection> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the client waits for what the session wants to send. Behind a handshake of TLS 1.3 these
+/// are session tickets only.
+fn owes_flight(session: &ServerConnection) -> bool {
+    session.is_handshaking() || session.protocol_version() != Some(ProtocolVersion::TLSv1_3)
 }
 
 fn lock_fiber<T>(mutex: &FiberMutex<T>) -> ramie::sync::MutexGuard<'_, T> {

@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     thread,
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{
     connection::{self, Client, Service},
-    io::{Input, Stream},
+    io::{Input, Receiver, Stream},
 };
 
 /// The shortest and the longest pause after an accept that has failed.
@@ -151,19 +152,20 @@ impl Acceptor<'_> {
 
     fn serve(&self, stream: Stream, place: Place) {
         let limits = &self.service.limits;
-        let is_of_proxy = self.entrance.is_of_proxy(&stream);
+        let peer = stream.peer_addr();
+        let is_of_proxy = self.entrance.is_of_proxy(peer);
         let stream = match self.entrance.wrap(stream) {
             Ok(stream) => Arc::new(stream),
             Err(error) => return log::warn!("a connection cannot speak TLS: {error}"),
         };
         // The connections of a proxy count for the clients in its headers.
-        let per_address = (!is_of_proxy).then_some(limits.connections_per_address);
-        let added = self.connections.add(stream, limits.connections, per_address);
+        let counted = peer.filter(|_| !is_of_proxy);
+        let added = self.connections.add(stream, counted, limits);
         let connection = match added {
             Ok(connection) => connection,
             Err((stream, full)) => {
                 if log::log_enabled!(log::Level::Debug) {
-                    let client = Client { peer: stream.peer_addr(), ..Client::unknown() };
+                    let client = Client { peer, ..Client::unknown() };
                     log::debug!("a connection of {client} is refused: {full}");
                 }
                 return self.refused.refuse(stream, place);
@@ -181,7 +183,7 @@ impl Acceptor<'_> {
         let spawn = || {
             Builder::new().on(place).spawn(move || {
                 if let Some(connection) = admitted.connection.take() {
-                    serve(&connection, is_of_proxy, &service);
+                    serve(&connection, peer, is_of_proxy, &service);
                 }
             })
         };
@@ -237,14 +239,24 @@ impl Drop for Admitted {
 
 /// Not inlined, for the reason of `connection::converse`.
 #[inline(never)]
-fn serve(connection: &OpenConnection, is_of_proxy: bool, service: &Arc<Service>) {
+fn serve(
+    connection: &OpenConnection,
+    peer: Option<SocketAddr>,
+    is_of_proxy: bool,
+    service: &Arc<Service>,
+) {
     let stream = connection.stream();
-    let mut client = Client { connection: connection.key(), ..Client::unknown() };
+    let mut client = Client { peer, connection: connection.key(), ..Client::unknown() };
+    // One receiver for all, because another one would start a receive in the kernel again.
+    let mut receiver = Receiver::new(stream);
     let mut begin = Input::default();
-    let served = entrance::enter(connection, is_of_proxy, &service.limits, &mut client, &mut begin)
-        .and_then(|()| {
-            connection::serve(stream, service, connection.presence(), &client, &mut begin)
-        });
+    let limits = &service.limits;
+    let served =
+        entrance::enter(connection, is_of_proxy, limits, &mut receiver, &mut client, &mut begin)
+            .and_then(|()| {
+                let presence = connection.presence();
+                connection::serve(stream, receiver, service, presence, &client, &mut begin)
+            });
     if let Err(error) = served {
         log_failure(&error);
     }

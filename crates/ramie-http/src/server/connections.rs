@@ -29,7 +29,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    net::{IpAddr, Ipv6Addr, Shutdown},
+    net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence},
@@ -43,6 +43,7 @@ use super::overseer::PhaseWord;
 use crate::{
     connection::{Phase, Presence, Verdict},
     io::Stream,
+    limits::Limits,
 };
 
 /// All open connections.
@@ -142,20 +143,21 @@ impl Connections {
         })
     }
 
-    /// Adds a connection, or gives it back with the reason why there is no place for it.
+    /// Adds a connection, which counts for the network of `peer`, or gives it back with the reason
+    /// why there is no place for it.
     pub(super) fn add(
         self: &Arc<Self>,
         stream: Arc<Stream>,
-        most: usize,
-        most_of_network: Option<usize>,
+        peer: Option<SocketAddr>,
+        limits: &Limits,
     ) -> Result<OpenConnection, (Arc<Stream>, Full)> {
-        let network = most_of_network.and(stream.peer_addr()).map(|peer| network_of(peer.ip()));
+        let network = peer.map(|peer| network_of(peer.ip()));
         let mut table = self.table();
-        if table.present.len() >= most {
+        if table.present.len() >= limits.connections {
             return Err((stream, Full::Server));
         }
-        if let (Some(network), Some(most)) = (network, most_of_network)
-            && !table.count_for(network, most)
+        if let Some(network) = network
+            && !table.count_for(network, limits.connections_per_address)
         {
             return Err((stream, Full::Network));
         }

@@ -1,7 +1,7 @@
 //! What a connection does before its first request: it receives the header of a proxy, and makes
 //! the handshake of TLS.
 
-use std::io;
+use std::{io, net::SocketAddr};
 #[cfg(feature = "tls")]
 use std::panic::resume_unwind;
 
@@ -48,10 +48,9 @@ impl Entrance {
     }
 
     /// Whether a proxy is at the other end.
-    pub(super) fn is_of_proxy(&self, stream: &Stream) -> bool {
+    pub(super) fn is_of_proxy(&self, peer: Option<SocketAddr>) -> bool {
         let Some(proxies) = &self.proxies else { return false };
-        let address = stream.peer_addr().map(|peer| peer.ip());
-        address.is_none_or(|address| proxies.iter().any(|proxy| proxy.contains(address)))
+        peer.is_none_or(|peer| proxies.iter().any(|proxy| proxy.contains(peer.ip())))
     }
 }
 
@@ -61,14 +60,13 @@ pub(super) fn enter(
     connection: &OpenConnection,
     is_of_proxy: bool,
     limits: &Limits,
+    receiver: &mut Receiver<'_>,
     client: &mut Client,
     begin: &mut Input,
 ) -> io::Result<()> {
-    let stream = connection.stream();
-    client.peer = stream.peer_addr();
     if is_of_proxy {
         connection.presence().enter(Phase::Handshake);
-        let header = receive_header(stream.transport(), begin)?;
+        let header = receive_header(receiver, begin)?;
         client.proxy_fields = header.fields;
         if let Some(peer) = header.client {
             client.peer = Some(peer);
@@ -78,15 +76,15 @@ pub(super) fn enter(
         }
     }
     #[cfg(feature = "tls")]
-    if let Stream::Tls(tls) = &**stream {
-        client.tls = Some(shake_hands(tls, connection.presence(), std::mem::take(begin))?);
+    if let Stream::Tls(tls) = &**connection.stream() {
+        let begin = std::mem::take(begin);
+        client.tls = Some(shake_hands(tls, receiver, connection.presence(), begin)?);
     }
     Ok(())
 }
 
 /// Receives the header of a proxy.
-fn receive_header(transport: &Stream, begin: &mut Input) -> io::Result<ProxyHeader> {
-    let mut receiver = Receiver::new(transport);
+fn receive_header(receiver: &mut Receiver<'_>, begin: &mut Input) -> io::Result<ProxyHeader> {
     loop {
         let parsed = proxy_header::parse(begin.unused());
         let parsed = parsed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -96,7 +94,7 @@ fn receive_header(transport: &Stream, begin: &mut Input) -> io::Result<ProxyHead
         }
         // The runtime's buffer is for others while this waits.
         begin.copy();
-        if !receiver.receive(begin)? {
+        if !receiver.receive_as_they_are(begin)? {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -105,6 +103,7 @@ fn receive_header(transport: &Stream, begin: &mut Input) -> io::Result<ProxyHead
 #[cfg(feature = "tls")]
 fn shake_hands(
     tls: &crate::io::TlsStream,
+    receiver: &mut Receiver<'_>,
     presence: &impl Presence,
     begin: Input,
 ) -> io::Result<crate::tls::TlsInfo> {
@@ -114,7 +113,7 @@ fn shake_hands(
     // connections, because it is of another size.
     let shaken = fiber::scope(|fibers| {
         let builder = Builder::new().stack_size(HANDSHAKE_STACK);
-        let shaken = builder.spawn_scoped_local(fibers, || tls.shake_hands(begin))?;
+        let shaken = builder.spawn_scoped_local(fibers, || tls.shake_hands(receiver, begin))?;
         shaken.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     if let Err(error) = shaken {

@@ -27,7 +27,10 @@ fn pair() -> (TlsStream, StreamOwned<ClientConnection, UnixStream>) {
     let session = ClientConnection::new(Arc::new(client), "a.test".try_into().unwrap()).unwrap();
     let mut client = StreamOwned::new(session, other);
     fiber::scope(|fibers| {
-        fibers.spawn_local(|| stream.shake_hands(Input::default()).unwrap());
+        fibers.spawn_local(|| {
+            let mut receiver = Receiver::new(stream.transport());
+            stream.shake_hands(&mut receiver, Input::default()).unwrap();
+        });
         while client.conn.is_handshaking() {
             client.conn.complete_io(&mut client.sock).unwrap();
         }
@@ -85,4 +88,33 @@ fn a_read_timeout_counts_for_the_whole_read() {
         });
         stream.set_read_timeout(None).unwrap();
     });
+}
+
+/// A response makes one write of them, and a client that sends no request gets none.
+#[test]
+fn session_tickets_go_in_front_of_the_first_write() {
+    ramie::run(|| {
+        let (stream, mut client) = pair();
+        assert_eq!(bytes_to_read(&client.sock), 0);
+        assert_eq!(client.conn.tls13_tickets_received(), 0);
+
+        stream.write_all(&[b"response"], &mut || {}).unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+        assert_eq!(client.conn.tls13_tickets_received(), 2);
+    });
+}
+
+/// A client that ends its side without a request may come back, too.
+#[test]
+fn session_tickets_go_in_front_of_the_goodbye() {
+    ramie::run(|| {
+        let (stream, mut client) = pair();
+        stream.say_goodbye().unwrap();
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+        assert_eq!(client.conn.tls13_tickets_received(), 2);
+    });
+}
+
+fn bytes_to_read(socket: &UnixStream) -> u64 {
+    rustix::io::ioctl_fionread(socket).unwrap()
 }

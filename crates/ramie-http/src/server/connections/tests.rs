@@ -11,7 +11,7 @@ use ramie::{fiber, os::unix::net::UnixStream};
 use super::{Connections, OpenConnection};
 use crate::{
     connection::{Client, Service, serve},
-    io::{Input, Stream},
+    io::{Input, Receiver, Stream},
     limits::Limits,
     router::Router,
 };
@@ -22,7 +22,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(in crate::server) fn connection() -> (Arc<Connections>, OpenConnection, UnixStream) {
     let (stream, client) = UnixStream::pair().unwrap();
     let connections = Arc::new(Connections::new());
-    let open = connections.add(Arc::new(Stream::Unix(stream)), 1, None);
+    let open = connections.add(Arc::new(Stream::Unix(stream)), None, &Limits::default());
     let open = open.unwrap_or_else(|_| panic!("there is no place"));
     (connections, open, client)
 }
@@ -42,7 +42,8 @@ fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
                 let mut input = Input::default();
                 input.add_copied(GET);
                 let (stream, client) = (open.stream(), Client::unknown());
-                serve(stream, &service, open.presence(), &client, &mut input).unwrap();
+                let receiver = Receiver::new(stream);
+                serve(stream, receiver, &service, open.presence(), &client, &mut input).unwrap();
             });
             for is_first in [true, false] {
                 if !is_first {
