@@ -8,7 +8,7 @@ use std::{io, net::Shutdown, time::Duration};
 
 use ramie::time::Instant;
 
-use crate::io::Stream;
+use crate::io::{Input, Receiver, Stream};
 
 /// How long the client may pause.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -17,16 +17,15 @@ const MOST: usize = 8 << 20;
 
 /// Reads for `time` at most. Errors do not matter, because nothing is left to be done.
 ///
-/// A function of its own, because its buffer would otherwise be in every connection's frame.
+/// Not inlined, because its variables would otherwise be in every connection's frame.
 #[inline(never)]
-pub(crate) fn linger(stream: &Stream, time: Duration) {
-    let _ = read_rest(stream, time);
+pub(crate) fn linger(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) {
+    let _ = read_rest(stream, receiver, time);
 }
 
-fn read_rest(stream: &Stream, time: Duration) -> io::Result<()> {
+fn read_rest(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let begin = Instant::now();
-    let mut rest = [0; 16 << 10];
     let mut read = 0;
     while read < MOST {
         let left = time.saturating_sub(begin.elapsed()).min(PAUSE);
@@ -34,10 +33,12 @@ fn read_rest(stream: &Stream, time: Duration) -> io::Result<()> {
             break;
         }
         stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut rest)? {
-            0 => break,
-            length => read += length,
+        // Nobody looks at it, so TLS need not decrypt it.
+        let mut rest = Input::default();
+        if !receiver.receive_as_they_are(&mut rest)? {
+            break;
         }
+        read += rest.unused().len();
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ pub(crate) struct Service {
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
 pub(crate) fn serve<'a>(
     stream: &'a Arc<Stream>,
-    receiver: Receiver<'a>,
+    receiver: &mut Receiver<'a>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
@@ -98,7 +98,7 @@ pub(crate) fn serve<'a>(
 
 fn serve_until_end<'a>(
     stream: &'a Arc<Stream>,
-    receiver: Receiver<'a>,
+    receiver: &mut Receiver<'a>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
@@ -106,13 +106,12 @@ fn serve_until_end<'a>(
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        drop(receiver);
-        return http2::serve(stream, service, presence, client, mem::take(input));
+        return http2::serve(stream, receiver, service, presence, client, mem::take(input));
     }
     match converse(stream, receiver, service, presence, client, input)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, service, presence, client, mem::take(input)),
-        ended => close(stream, presence, input, ended),
+        Ended::Http2 => http2::serve(stream, receiver, service, presence, client, mem::take(input)),
+        ended => close(stream, receiver, presence, input, ended),
     }
 }
 
@@ -120,9 +119,9 @@ fn serve_until_end<'a>(
 /// because each idle connection keeps the frames that lie around its wait for a request, and those
 /// of its handlers below.
 #[inline(never)]
-fn converse<'a>(
-    stream: &'a Arc<Stream>,
-    receiver: Receiver<'a>,
+fn converse(
+    stream: &Arc<Stream>,
+    receiver: &mut Receiver<'_>,
     service: &Service,
     presence: &impl Presence,
     client: &Client,
@@ -149,8 +148,9 @@ fn converse<'a>(
 }
 
 #[inline(never)]
-fn close(
-    stream: &Arc<Stream>,
+fn close<'a>(
+    stream: &'a Arc<Stream>,
+    receiver: &mut Receiver<'a>,
     presence: &impl Presence,
     input: &mut Input,
     ended: Ended,
@@ -160,11 +160,13 @@ fn close(
             presence.enter(Phase::Write);
             stream.say_goodbye()?;
             presence.enter(Phase::Other);
-            linger(stream, LINGER);
+            linger(stream, receiver, LINGER);
             Ok(())
         }
         Ended::Upgraded(upgrade) => {
             presence.enter(Phase::Other);
+            // Ends its op, because the protocol may read the stream on another worker.
+            *receiver = Receiver::new(stream);
             let until_stop = presence.until_stop().clone();
             let upgraded =
                 Upgraded::new(Arc::<Stream>::clone(stream), mem::take(input), until_stop);
@@ -180,13 +182,13 @@ fn close(
 }
 
 /// A connection that is served.
-struct Http1<'a, P> {
+struct Http1<'a, 's, P> {
     stream: &'a Arc<Stream>,
     service: &'a Service,
     presence: &'a P,
     /// A copy, so that it lies beside what else a request touches.
     client: Client,
-    receiver: Receiver<'a>,
+    receiver: &'a mut Receiver<'s>,
     input: Input,
     /// Part of a head has arrived.
     is_in_head: bool,
@@ -213,7 +215,7 @@ enum Step {
     End(Ended),
 }
 
-impl<P: Presence> Http1<'_, P> {
+impl<P: Presence> Http1<'_, '_, P> {
     fn converse(&mut self) -> io::Result<Ended> {
         // The header of a proxy may have brought the beginning of the first head.
         if !self.input.is_empty() {

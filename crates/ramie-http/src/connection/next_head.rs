@@ -19,7 +19,7 @@ const NOT_ENCRYPTED: Refusal = Refusal::new(
 const LATE_HEAD: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "the head of the request arrives too slowly");
 
-impl<P: Presence> Http1<'_, P> {
+impl<P: Presence> Http1<'_, '_, P> {
     /// Waits for the next head. Inlined for the reason of `Output::flush_inlined`.
     #[inline(always)]
     pub(super) fn next_head(&mut self) -> Result<PartsBox, Box<NoHead>> {

@@ -41,7 +41,7 @@ impl Upgrade {
     }
 }
 
-impl<P: Presence> Http1<'_, P> {
+impl<P: Presence> Http1<'_, '_, P> {
     /// Changes to another protocol, which begins behind the body of the request, if the status of
     /// the response says so. Other statuses that are not final are refused.
     #[cold]

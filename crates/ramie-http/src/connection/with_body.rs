@@ -17,7 +17,7 @@ pub(super) const SKIPPED: usize = 64 << 10;
 /// because it would otherwise keep one of the runtime's larger buffers while the handler runs.
 const COPIED: u64 = 4 << 10;
 
-impl<P: Presence> Http1<'_, P> {
+impl<P: Presence> Http1<'_, '_, P> {
     #[inline(never)]
     pub(super) fn answer_with_body(&mut self, parts: PartsBox, asked: Asked) -> io::Result<Step> {
         let wants_upgrade = parts.head().wants_upgrade;

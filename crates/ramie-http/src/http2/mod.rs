@@ -55,7 +55,7 @@ use self::{
 };
 use crate::{
     connection::{Client, Presence, Service},
-    io::{Input, Stream},
+    io::{Input, Receiver, Stream},
     limits::Limits,
 };
 
@@ -64,12 +64,14 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// The most bytes of a response's body that hyper keeps until the client takes them.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// Serves until either side closes the connection; `begin` has arrived already.
+/// Serves until either side closes the connection; `receiver` receives its bytes, and `begin` has
+/// arrived already.
 ///
 /// # Errors
 /// Those of the stream, and of a client that breaks the protocol.
 pub(crate) fn serve(
     stream: &Arc<Stream>,
+    receiver: &mut Receiver<'_>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
@@ -81,7 +83,7 @@ pub(crate) fn serve(
     let shared = Shared::new(service, client, presence);
     let (transport, reader, writer) = Transport::new(begin, shared.end_of_input());
     fiber::scope(|fibers| {
-        fibers.spawn_local(|| reader.run(stream));
+        fibers.spawn_local(|| reader.run(receiver));
         fibers.spawn_local(|| writer.run(stream));
         // The writer ends when it has sent everything.
         let _end = EndFibers { stream, shared: &shared };

@@ -84,8 +84,7 @@ impl Transport {
 }
 
 impl Reader {
-    pub(super) fn run(self, stream: &Stream) {
-        let mut receiver = Receiver::new(stream);
+    pub(super) fn run(self, receiver: &mut Receiver<'_>) {
         loop {
             let mut input = Input::default();
             // hyper needs no reason: in either case the stream is over.

@@ -255,7 +255,7 @@ fn serve(
         entrance::enter(connection, is_of_proxy, limits, &mut receiver, &mut client, &mut begin)
             .and_then(|()| {
                 let presence = connection.presence();
-                connection::serve(stream, receiver, service, presence, &client, &mut begin)
+                connection::serve(stream, &mut receiver, service, presence, &client, &mut begin)
             });
     if let Err(error) = served {
         log_failure(&error);

@@ -1,9 +1,9 @@
 //! What a connection does before its first request: it receives the header of a proxy, and makes
 //! the handshake of TLS.
 
-use std::{io, net::SocketAddr};
 #[cfg(feature = "tls")]
 use std::panic::resume_unwind;
+use std::{io, net::SocketAddr};
 
 #[cfg(feature = "tls")]
 use ramie::fiber::{self, Builder};
@@ -119,7 +119,7 @@ fn shake_hands(
     if let Err(error) = shaken {
         // The client may still send, and would lose the alert.
         presence.enter(Phase::Other);
-        crate::connection::linger(tls.transport(), LINGER);
+        crate::connection::linger(tls.transport(), receiver, LINGER);
         return Err(error);
     }
     Ok(tls.with_session(crate::tls::TlsInfo::of))

@@ -16,7 +16,11 @@ use std::{
 
 use ramie::fiber::{Builder, Place};
 
-use crate::{connection, h1::date, io::Stream};
+use crate::{
+    connection,
+    h1::date,
+    io::{Receiver, Stream},
+};
 
 /// How many refused connections linger at once.
 const LINGERING_MOST: usize = 256;
@@ -54,7 +58,7 @@ impl Refused {
         // If the spawn fails, the closure is dropped, which closes the connection.
         let spawn = || {
             Builder::new().on(place).spawn(move || {
-                connection::linger(&stream, LINGER);
+                connection::linger(&stream, &mut Receiver::new(&stream), LINGER);
                 drop(lingering);
             })
         };

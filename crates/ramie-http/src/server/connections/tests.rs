@@ -42,8 +42,9 @@ fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
                 let mut input = Input::default();
                 input.add_copied(GET);
                 let (stream, client) = (open.stream(), Client::unknown());
-                let receiver = Receiver::new(stream);
-                serve(stream, receiver, &service, open.presence(), &client, &mut input).unwrap();
+                let mut receiver = Receiver::new(stream);
+                serve(stream, &mut receiver, &service, open.presence(), &client, &mut input)
+                    .unwrap();
             });
             for is_first in [true, false] {
                 if !is_first {
