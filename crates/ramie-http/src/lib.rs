@@ -36,7 +36,8 @@
 //! errors. So a handler that returns them with `?` ends early, and releases what it holds. Calls
 //! that cannot fail in this way, as in std, are no cancel points and wait on: locks, `Condvar`,
 //! `mpsc`, `join`, the end of a scope, [`ramie::blocking`]. (Many have a twin whose name ends in
-//! `_or_cancelled`.) A few calls, such as [`ramie::fiber::sleep`], return early without an error,
+//! `_or_cancelled`.) What must be done all the same, such as the removal of half a file, belongs in
+//! [`ramie::cancel::shield`]: otherwise it fails, too. A few calls, such as [`ramie::fiber::sleep`], return early without an error,
 //! so a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each time. A client that
 //! goes away is noticed within about a quarter of a second. Handlers of WebSockets are cancelled
 //! only when the server has stopped and its period of grace is over: the module `websocket` says

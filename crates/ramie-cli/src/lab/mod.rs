@@ -244,7 +244,9 @@ fn print_summary(results: &Results) -> Result<(), Failure> {
     let skipped = results.outcomes().filter(is_skipped).count();
     if skipped > 0 {
         let all = results.outcomes().count();
-        output::warn(&format!("{skipped} of {all} points were skipped; the report says why"));
+        output::warn(&format!(
+            "{skipped} of {all} points were skipped; the end of the report says why"
+        ));
     }
     for warning in results.warnings() {
         output::warn(&warning);

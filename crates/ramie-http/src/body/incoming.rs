@@ -17,6 +17,7 @@ use std::{
 
 use http::HeaderMap;
 use ramie::{
+    cancel,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -308,7 +309,7 @@ impl BodySource {
         let received = self.stream.read(buf);
         self.pace.add_wait(begin.elapsed());
         match received {
-            Ok(0) => Err(BodyError::Truncated.into()),
+            Ok(0) => Err(ended_early()),
             Ok(received) => {
                 self.pace.add(received);
                 Ok(received)
@@ -319,10 +320,17 @@ impl BodySource {
     }
 }
 
+/// The error of a body whose end did not arrive: the client's fault, unless the server has cut the
+/// connection. It then cancels the handler first.
+pub(crate) fn ended_early() -> io::Error {
+    let truncated = BodyError::Truncated;
+    cancel::check_cancelled().map_or_else(io::Error::from, |()| truncated.into())
+}
+
 /// Whether the read timeout has passed, and not a limit of the program.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-        && !ramie::cancel::is_cancelled(error)
+        && !cancel::is_cancelled(error)
 }
 
 impl Pace {

@@ -6,11 +6,11 @@ mod incoming;
 mod writer;
 
 pub use error::BodyError;
-#[cfg(feature = "http2")]
-pub(crate) use incoming::Pace;
 #[cfg(feature = "websocket")]
 pub(crate) use incoming::is_timeout;
 pub(crate) use incoming::{BodySource, Incoming};
+#[cfg(feature = "http2")]
+pub(crate) use incoming::{Pace, ended_early};
 pub(crate) use writer::BodySink;
 pub use writer::BodyWriter;
 
@@ -210,7 +210,7 @@ impl Body {
     /// Uploads may be as large as 1 GiB and take an hour:
     /// ```
     /// use std::{io, time::Duration};
-    /// use ramie::fs::File;
+    /// use ramie::{cancel, fs::{self, File}};
     /// use ramie_http::{Body, Next, Request, Response, Router, extract::{Path, Rejection}};
     /// use ramie_http::{middleware::request_timeout, post};
     ///
@@ -223,7 +223,10 @@ impl Body {
     ///     let path = std::env::temp_dir().join(format!("upload-{number}"));
     ///     # let path = path.with_extension(std::process::id().to_string());
     ///     let mut file = File::create(&path)?;
-    ///     let length = io::copy(&mut body, &mut file)?;
+    ///     let length = io::copy(&mut body, &mut file).inspect_err(|_| {
+    ///         // Shielded, because the handler is cancelled if its client has gone away.
+    ///         let _ = cancel::shield(|| fs::remove_file(&path));
+    ///     })?;
     ///     # std::fs::remove_file(&path)?;
     ///     Ok(format!("{length} bytes\n"))
     /// }

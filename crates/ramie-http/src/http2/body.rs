@@ -25,7 +25,7 @@ use ramie::{
 
 use super::{exchange::CancelOnDrop, shared::Unsent};
 use crate::{
-    body::{ArrivingBody, BodyError, BodyKind, BodySink, BodyWriter, Pace},
+    body::{ArrivingBody, BodyError, BodyKind, BodySink, BodyWriter, Pace, ended_early},
     h1::chunked,
     limits::Limits,
 };
@@ -105,7 +105,7 @@ impl RequestBody {
             Ok(Some(Ok(frame))) => Ok(Some(frame)),
             Ok(None) => Ok(None),
             // The client has reset the stream, or has broken the protocol.
-            Ok(Some(Err(_))) => Err(BodyError::Truncated.into()),
+            Ok(Some(Err(_))) => Err(ended_early()),
             Err(_) if is_late && cancel::check_cancelled().is_ok() => {
                 Err(BodyError::TooSlow.into())
             }

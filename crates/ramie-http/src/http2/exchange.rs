@@ -47,21 +47,27 @@ pub(super) struct Exchange {
     unsent: Option<Rc<Unsent>>,
 }
 
-/// Cancels a handler whose stream the client has reset.
-pub(super) struct CancelOnDrop(Option<CancelHandle>);
+/// Cancels a handler whose response nobody waits for any more.
+pub(super) struct CancelOnDrop {
+    /// None: the handler has ended by itself.
+    handler: Option<CancelHandle>,
+    /// That of the connection.
+    until_end: CancelHandle,
+}
 
 impl CancelOnDrop {
-    /// The handler has ended by itself.
     pub(super) fn forget(mut self) {
-        self.0 = None;
+        self.handler = None;
     }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(handler) = &self.0 {
-            handler.cancel_because("the client has reset the stream");
-        }
+        let Some(handler) = &self.handler else { return };
+        match self.until_end.run(cancel::check_cancelled) {
+            Err(of_connection) => handler.cancel_because(of_connection.reason().to_owned()),
+            Ok(()) => handler.cancel_because("the client has reset the stream or gone away"),
+        };
     }
 }
 
@@ -75,7 +81,8 @@ impl Exchange {
         let unsent = Some(shared.begin());
         let scope = cancel::scope(|scope| scope.handle());
         let (sender, receiver) = oneshot::channel();
-        let handler = Some(CancelOnDrop(Some(scope.clone())));
+        let until_end = shared.until_end.clone();
+        let handler = Some(CancelOnDrop { handler: Some(scope.clone()), until_end });
         match shared.run() {
             None => _ = sender.send(only(StatusCode::SERVICE_UNAVAILABLE)),
             Some(running) => {

@@ -210,6 +210,7 @@ impl<S: Send + Sync + 'static> Router<S> {
     }
 
     /// Gives the handlers their state.
+    #[must_use]
     pub fn with_state(self, state: S) -> Router {
         let state = Arc::new(state);
         let paths = self.paths.into_iter();

@@ -109,11 +109,7 @@ impl fmt::Display for Trouble<'_> {
                 f.write_str("there is no stack for the fiber of a connection, so it was closed")
             }
             Trouble::StillBusy(count) => {
-                write!(
-                    f,
-                    "{count} connections were still busy after the grace period, so they were "
-                )?;
-                f.write_str("closed")
+                write!(f, "connections that were busy at the end of the grace were closed: {count}")
             }
         }
     }
@@ -146,9 +142,14 @@ impl Server {
     /// connections, and each stays on the worker that has accepted it.
     ///
     /// # Errors
-    /// As [`TcpListener::bind_per_worker`].
+    /// As [`TcpListener::bind_per_worker`], with the addresses.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        TcpListener::bind_per_worker(address).map(Server::on_each)
+        let addresses: Vec<_> = address.to_socket_addrs()?.collect();
+        let listeners = TcpListener::bind_per_worker(addresses.as_slice()).map_err(|error| {
+            let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+            io::Error::new(error.kind(), format!("{}: {error}", addresses.join(", ")))
+        });
+        listeners.map(Server::on_each)
     }
 
     /// Serves the connections of one listener; all workers accept from it.

@@ -3,8 +3,12 @@
 use std::{collections::HashMap, io, sync::Arc};
 
 use rustls::{
+    Error, InconsistentKeys,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
@@ -69,22 +73,54 @@ pub(super) fn certified_key(
     key: &[u8],
     provider: &CryptoProvider,
 ) -> io::Result<CertifiedKey> {
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-        let reason = format!("no private key can be read from its PEM: {error}");
-        io::Error::new(io::ErrorKind::InvalidData, reason)
-    })?;
-    CertifiedKey::from_der(certificates_of(chain)?, key, provider).map_err(invalid)
+    let key = private_key(key)?;
+    let chain = certificates_of(chain)?;
+    CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+        Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            invalid("the key is not that of the first certificate of the chain")
+        }
+        Error::InvalidCertificate(error) => {
+            invalid(format!("the first certificate of the chain cannot be read: {error}"))
+        }
+        error => invalid(format!("the private key cannot be used: {error}")),
+    })
+}
+
+fn private_key(pem: &[u8]) -> io::Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| {
+        // Both kinds of PEM that hold a key under a password say so.
+        let is_encrypted = pem.windows(b"ENCRYPTED".len()).any(|part| part == b"ENCRYPTED");
+        match (error, is_encrypted) {
+            (_, true) => invalid("the private key is encrypted: store it without a password"),
+            (pem::Error::NoItemsFound, _) => {
+                invalid("no private key found: expected PEM with BEGIN PRIVATE KEY")
+            }
+            (error, _) => invalid(format!("the private key cannot be read: {}", describe(&error))),
+        }
+    })
+}
+
+/// What is wrong with a PEM text. The names of its sections are bytes in the errors.
+fn describe(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            let name = String::from_utf8_lossy(end_marker);
+            format!("its PEM is cut off before END {name}")
+        }
+        pem::Error::IllegalSectionStart { line } => {
+            format!("its PEM has the bad line {:?}", String::from_utf8_lossy(line))
+        }
+        error => format!("its PEM is damaged: {error}"),
+    }
 }
 
 /// All certificates of a PEM text; at least one.
 pub(super) fn certificates_of(pem: &[u8]) -> io::Result<Vec<CertificateDer<'static>>> {
-    let certificates: Vec<_> =
-        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(invalid)?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| invalid(format!("a certificate cannot be read: {}", describe(&error))))?;
     if certificates.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "no certificate found: expected PEM with BEGIN CERTIFICATE",
-        ));
+        return Err(invalid("no certificate found: expected PEM with BEGIN CERTIFICATE"));
     }
     Ok(certificates)
 }
@@ -122,10 +158,36 @@ mod tests {
     fn a_key_of_another_certificate_is_refused() {
         let [one, other] = [(); 2].map(|()| generate_simple_self_signed(["a".into()]).unwrap());
         let (chain, key) = (one.cert.pem(), other.signing_key.serialize_pem());
+        let error = refused(&chain, &key);
+        assert_eq!(error, "the key is not that of the first certificate of the chain");
+    }
+
+    fn refused(chain: &str, key: &str) -> String {
         let refused = certified_key(chain.as_bytes(), key.as_bytes(), &provider());
-        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
-        let no_key = certified_key(chain.as_bytes(), b"", &provider());
-        assert_eq!(no_key.unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert_eq!(certificates_of(b"text").unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_named() {
+        let made = generate_simple_self_signed(["a".into()]).unwrap();
+        let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let cut = |pem: &str| pem[..pem.len() / 2].to_owned();
+        // Still base64, but no certificate any more.
+        let damaged = chain.replacen("MII", "AII", 1);
+        let cases = [
+            (chain.clone(), String::new(), "no private key found: expected PEM"),
+            (chain.clone(), cut(&key), "the private key cannot be read: its PEM is cut off"),
+            (chain.clone(), key.replace("PRIVATE", "ENCRYPTED PRIVATE"), "without a password"),
+            (chain.clone(), "-----BEGIN KEY\n".to_owned(), "its PEM has the bad line"),
+            (key.clone(), key.clone(), "no certificate found: expected PEM"),
+            (cut(&chain), key.clone(), "a certificate cannot be read: its PEM is cut off"),
+            (damaged, key, "the first certificate of the chain cannot be read: "),
+        ];
+        for (chain, key, expected) in cases {
+            let error = refused(&chain, &key);
+            assert!(error.contains(expected), "{error} instead of {expected}");
+        }
     }
 }

@@ -82,7 +82,7 @@ impl TlsConfig {
     /// Parks the fiber while the files are read.
     ///
     /// # Errors
-    /// As [`from_pem`](Self::from_pem), and those of reading the files, with their paths.
+    /// As [`from_pem`](Self::from_pem), and those of reading the files; with the paths.
     pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> io::Result<Self> {
         let read = |path: &Path| {
             let named = |error: io::Error| {
@@ -90,7 +90,11 @@ impl TlsConfig {
             };
             ramie::fs::read(path).map_err(named)
         };
-        TlsConfig::from_pem(&read(chain.as_ref())?, &read(key.as_ref())?)
+        let (chain, key) = (chain.as_ref(), key.as_ref());
+        TlsConfig::from_pem(&read(chain)?, &read(key)?).map_err(|error| {
+            let paths = format!("{} with {}", chain.display(), key.display());
+            io::Error::new(error.kind(), format!("{paths}: {error}"))
+        })
     }
 
     /// Adds a certificate, for clients that ask for one of its names (SNI). A name `*.example.org`
@@ -201,6 +205,6 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

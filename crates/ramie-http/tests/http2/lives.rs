@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ramie::cancel;
+use ramie::{cancel, channel};
 use ramie_http::{
     Body,
     middleware::{AccessLog, remaining_timeout, request_timeout},
@@ -42,6 +42,33 @@ fn a_stop_sends_bodies_to_their_ends() {
         server.stop();
         assert_eq!(length(large), Some(LARGE));
         driven.join().unwrap().unwrap();
+    });
+}
+
+/// The handler learns that the client has done nothing wrong.
+#[test]
+fn the_end_of_the_grace_is_named_to_handlers() {
+    let (sender, reasons) = channel::bounded(1);
+    let begun = Arc::new(Event::new());
+    let begin = Arc::clone(&begun);
+    let handler = move || {
+        begin.set();
+        fiber::sleep(Duration::from_secs(3600));
+        let cancelled = cancel::check_cancelled().unwrap_err();
+        cancel::shield(|| sender.send(cancelled.reason().to_owned())).unwrap();
+    };
+    let router = Router::new().route("/", get(handler));
+    let grace = |server: Server| server.grace(Duration::from_millis(50));
+    with_settings(router, grace, |address, server| {
+        let (mut client, driven) = connect(address);
+        let cut = fiber::spawn_local(move || {
+            block_on(client.send_request(request("GET", "/", full("")))).is_err()
+        });
+        begun.wait().unwrap();
+        server.stop();
+        assert_eq!(reasons.recv().unwrap(), "the server stops");
+        assert!(cut.join().unwrap());
+        let _ = driven.join().unwrap();
     });
 }
 

@@ -47,8 +47,16 @@ impl Drop for StopAtEnd {
 }
 
 fn with_server(router: Router, limits: Limits, f: impl FnOnce(SocketAddr, &ServerHandle)) {
+    with_settings(router, |server| server.limits(limits), f);
+}
+
+fn with_settings(
+    router: Router,
+    set: impl FnOnce(Server) -> Server,
+    f: impl FnOnce(SocketAddr, &ServerHandle),
+) {
     ramie::run(|| {
-        let server = Server::bind("127.0.0.1:0").unwrap().limits(limits);
+        let server = set(Server::bind("127.0.0.1:0").unwrap());
         let (address, stop) = (server.local_addr().unwrap(), StopAtEnd(server.handle()));
         let serving = fiber::spawn(move || server.serve(router));
         f(address, &stop.0);

@@ -5,8 +5,10 @@ mod idle;
 mod programs;
 
 use std::{
+    env, fs,
     io::{self, ErrorKind, Read, Write},
     net::SocketAddr,
+    process,
     sync::Arc,
     time::Duration,
 };
@@ -150,7 +152,13 @@ fn errors_of_files_name_the_file_or_its_part() {
     let chain = issued.chain.as_bytes();
     let no_key = TlsConfig::from_pem(chain, chain).unwrap_err();
     assert_eq!(no_key.kind(), ErrorKind::InvalidData);
-    assert!(no_key.to_string().starts_with("no private key can be read"), "{no_key}");
+    assert!(no_key.to_string().starts_with("no private key found"), "{no_key}");
+    let file = env::temp_dir().join(format!("ramie-no-key-{}", process::id()));
+    fs::write(&file, chain).unwrap();
+    let no_key = TlsConfig::from_files(&file, &file).unwrap_err().to_string();
+    fs::remove_file(&file).unwrap();
+    let expected = format!("{0} with {0}: no private key found", file.display());
+    assert!(no_key.starts_with(&expected), "{no_key}");
 }
 
 #[test]

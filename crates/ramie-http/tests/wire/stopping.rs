@@ -1,12 +1,16 @@
 //! A graceful stop, in each state of a connection.
 
 use std::{
-    io::Write,
+    io::{Read, Write},
     sync::{Arc, mpsc},
     time::Duration,
 };
 
-use ramie::sync::Event;
+use ramie::{
+    Runtime,
+    cancel::{self, Cancelled},
+    sync::Event,
+};
 use ramie_http::{Body, IntoResponse, Limits, Request, Router};
 
 use super::{
@@ -156,4 +160,38 @@ fn what_takes_longer_than_the_grace_is_cut() {
     let lost = client.try_answer(false);
     assert!(matches!(lost, Err(Lost::Closed | Lost::Cut | Lost::Reset)), "{lost:?}");
     rig.join();
+}
+
+/// A body that the server has cut is not the client's fault. The read either waits while the server
+/// cuts the connection, or comes later.
+#[test]
+fn a_body_that_the_grace_cuts_is_cancelled() {
+    for comes_later in [false, true] {
+        let (sender, errors) = mpsc::channel();
+        let is_cut = Arc::new(Event::new());
+        let go_on = Arc::clone(&is_cut);
+        let handler = move |mut body: Body| {
+            let mut buffer = [0];
+            body.read_exact(&mut buffer).unwrap();
+            sender.send(None).unwrap();
+            if comes_later {
+                cancel::shield(|| go_on.wait()).unwrap();
+            }
+            let error = body.read(&mut buffer).unwrap_err();
+            let cancelled = Cancelled::of(&error).map(|cancelled| cancelled.reason().to_owned());
+            sender.send(Some(cancelled.unwrap_or(error.to_string()))).unwrap();
+        };
+        let grace = |server: ramie_http::Server| server.grace(Duration::from_millis(50));
+        let router = Router::new().fallback(handler);
+        let rig = Rig::start_on(Runtime::builder().workers(2), router, Limits::default(), grace);
+        let mut client = rig.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx");
+        assert_eq!(errors.recv().unwrap(), None);
+        rig.handle.stop();
+        let lost = client.try_answer(false);
+        assert!(matches!(lost, Err(Lost::Closed | Lost::Cut | Lost::Reset)), "{lost:?}");
+        is_cut.set();
+        assert_eq!(errors.recv().unwrap().as_deref(), Some("the server stops"));
+        rig.join();
+    }
 }

@@ -63,18 +63,21 @@ pub(super) fn examine(
     // Last, because it confirms that the turn is still the same.
     match view.running(turn) {
         Some(fiber) => {
-            let cause = with_hook(cause, &fiber);
+            let cause = with_hook(cause, &fiber, times.cpu);
             Examination::Stall(fiber, cause, doing)
         }
         None => Examination::Nothing,
     }
 }
 
-/// The cause for a fiber that may be in the panic hook. If it blocks its thread there, that is the
+/// The cause for a fiber that may be in the panic hook, which has used `cpu`. The hook computes, and
+/// reads the symbols from the mapped program. If it blocks its thread by a system call, that is the
 /// cause all the same.
-fn with_hook(cause: StallCause, fiber: &RunningFiber) -> StallCause {
+fn with_hook(cause: StallCause, fiber: &RunningFiber, cpu: Duration) -> StallCause {
     match cause {
-        StallCause::Computing(cpu) if fiber.is_in_panic_hook => StallCause::PanicHook(cpu),
+        StallCause::Computing(_) | StallCause::PageFault if fiber.is_in_panic_hook => {
+            StallCause::PanicHook(cpu)
+        }
         cause => cause,
     }
 }

@@ -27,7 +27,7 @@ pub struct Stall {
 pub enum StallCause {
     /// It computes; this is the CPU time that it has used at least.
     Computing(Duration),
-    /// It panics, and the panic hook computes: the first backtrace of a process (`RUST_BACKTRACE`)
+    /// It panics, and the panic hook computes or reads the mapped program: the first backtrace of a process (`RUST_BACKTRACE`)
     /// looks up its symbols. This is the CPU time that the fiber has used at least.
     PanicHook(Duration),
     /// It blocks its thread in the system call of this name.
@@ -38,6 +38,9 @@ pub enum StallCause {
     /// It waits for memory: for a page of a mapped file, or one that was swapped out.
     PageFault,
 }
+
+/// The system calls in which Ramie's drivers wait.
+const WAITS_OF_DRIVERS: [&str; 2] = ["io_uring_enter", "epoll_pwait"];
 
 /// The fibers of the stalled worker that may hold what the stalled fiber waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -211,6 +214,11 @@ impl StallCause {
                 "the panic is reported besides; the first backtrace of a process looks up its \
                  symbols, which takes some hundred ms in a debug build: RUST_BACKTRACE=0 prints \
                  none"
+            }
+            StallCause::SystemCall(name) if WAITS_OF_DRIVERS.contains(&name.as_str()) => {
+                "if the call is Ramie's, it waits in place, because a fiber does not suspend while \
+                 a panic unwinds it: let destructors not wait; otherwise make the call on another \
+                 thread with ramie::blocking(|| ...)"
             }
             StallCause::SystemCall(_) => {
                 "use Ramie's twin of the call (ramie::fs, net, io, process, fiber::sleep), or make \
