@@ -36,12 +36,12 @@
 //! errors. So a handler that returns them with `?` ends early, and releases what it holds. Calls
 //! that cannot fail in this way, as in std, are no cancel points and wait on: locks, `Condvar`,
 //! `mpsc`, `join`, the end of a scope, [`ramie::blocking`]. (Many have a twin whose name ends in
-//! `_or_cancelled`.) What must be done all the same, such as the removal of half a file, belongs in
-//! [`ramie::cancel::shield`]: otherwise it fails, too. A few calls, such as [`ramie::fiber::sleep`], return early without an error,
-//! so a loop that only sleeps calls [`ramie::cancel::check_cancelled`] each time. A client that
-//! goes away is noticed within about a quarter of a second. Handlers of WebSockets are cancelled
-//! only when the server has stopped and its period of grace is over: the module `websocket` says
-//! how they end before.
+//! `_or_cancelled`.) Put cleanup that must happen even then, such as the removal of an incomplete
+//! file, into [`ramie::cancel::shield`], because its calls would fail as well. A few calls, such as
+//! [`ramie::fiber::sleep`], return early without an error, so a loop that only sleeps calls
+//! [`ramie::cancel::check_cancelled`] each time. A client that goes away is noticed within about a
+//! quarter of a second. Handlers of WebSockets are cancelled only when the server has stopped and
+//! its period of grace is over: the module `websocket` says how they end before.
 //!
 //! # Failures
 //! A handler that panics is answered by 500 without a body, and over HTTP/1.1 its connection is

@@ -320,8 +320,8 @@ impl BodySource {
     }
 }
 
-/// The error of a body whose end did not arrive: the client's fault, unless the server has cut the
-/// connection. It then cancels the handler first.
+/// The error of a body whose end did not arrive: the client's fault, unless the handler is
+/// cancelled, as it is before the server cuts the connection.
 pub(crate) fn ended_early() -> io::Error {
     let truncated = BodyError::Truncated;
     cancel::check_cancelled().map_or_else(io::Error::from, |()| truncated.into())

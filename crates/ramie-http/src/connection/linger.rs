@@ -33,7 +33,7 @@ fn read_rest(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) -> io
             break;
         }
         stream.set_read_timeout(Some(left))?;
-        // Nobody looks at it, so TLS need not decrypt it.
+        // The bytes are discarded, so TLS need not decrypt them.
         let mut rest = Input::default();
         if !receiver.receive_as_they_are(&mut rest)? {
             break;

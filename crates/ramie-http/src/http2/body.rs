@@ -17,7 +17,7 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use hyper::body::{Body as HyperBody, Frame, Incoming, SizeHint};
 use ramie::{
-    cancel,
+    cancel::{self, CancelHandle},
     channel::{self, Receiver, SendTimeoutError, Sender},
     future::{RecvFuture, block_on_or_cancelled},
     time::Instant,
@@ -47,10 +47,12 @@ pub(super) struct RequestBody {
     trailer_bytes: usize,
     is_at_end: bool,
     error: Option<BodyError>,
+    /// The scope of the connection.
+    until_end: CancelHandle,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, limits: &Limits) -> Self {
+    pub(super) fn new(incoming: Incoming, limits: &Limits, until_end: CancelHandle) -> Self {
         RequestBody {
             incoming,
             piece: Bytes::new(),
@@ -61,6 +63,7 @@ impl RequestBody {
             trailer_bytes: limits.trailer_bytes,
             is_at_end: false,
             error: None,
+            until_end,
         }
     }
 
@@ -104,8 +107,9 @@ impl RequestBody {
         match received {
             Ok(Some(Ok(frame))) => Ok(Some(frame)),
             Ok(None) => Ok(None),
+            Ok(Some(Err(_))) if self.until_end.is_cancelled() => Err(ended_early()),
             // The client has reset the stream, or has broken the protocol.
-            Ok(Some(Err(_))) => Err(ended_early()),
+            Ok(Some(Err(_))) => Err(BodyError::Truncated.into()),
             Err(_) if is_late && cancel::check_cancelled().is_ok() => {
                 Err(BodyError::TooSlow.into())
             }

@@ -51,7 +51,7 @@ pub(super) struct Exchange {
 pub(super) struct CancelOnDrop {
     /// None: the handler has ended by itself.
     handler: Option<CancelHandle>,
-    /// That of the connection.
+    /// The scope of the connection.
     until_end: CancelHandle,
 }
 
@@ -207,9 +207,13 @@ impl Call {
     ) -> Result<Request, StatusCode> {
         let limits = self.shared.limits();
         heads::check(&request, limits)?;
+        let arriving = |body| {
+            let until_end = self.shared.until_end.clone();
+            Body(BodyKind::Arriving(Box::new(RequestBody::new(body, limits, until_end))))
+        };
         let mut request = request.map(|body| match body.is_end_stream() {
             true => Body::empty(),
-            false => Body(BodyKind::Arriving(Box::new(RequestBody::new(body, limits)))),
+            false => arriving(body),
         });
         heads::check_host(&mut request)?;
         heads::join_cookies(request.headers_mut());

@@ -283,11 +283,10 @@ impl TlsStream {
 
     fn encrypt(&self, piece: &[u8], ciphertext: &mut Vec<u8>) -> io::Result<()> {
         let mut session = self.session();
+        // What waits already takes room in the session: each ticket has the client's certificates.
+        take_ciphertext(&mut session, ciphertext)?;
         session.writer().write_all(piece)?;
-        while session.wants_write() {
-            session.write_tls(ciphertext)?;
-        }
-        Ok(())
+        take_ciphertext(&mut session, ciphertext)
     }
 
     /// Tells the client that nothing follows (`close_notify`). Without it the client must assume
@@ -327,8 +326,15 @@ impl TlsStream {
     }
 }
 
-/// Whether the client waits for what the session wants to send. Behind a handshake of TLS 1.3 these
-/// are session tickets only.
+fn take_ciphertext(session: &mut ServerConnection, ciphertext: &mut Vec<u8>) -> io::Result<()> {
+    while session.wants_write() {
+        session.write_tls(ciphertext)?;
+    }
+    Ok(())
+}
+
+/// Whether the client may wait for what the session wants to send. No client waits for what follows
+/// a handshake of TLS 1.3: session tickets, and answers to key updates.
 fn owes_flight(session: &ServerConnection) -> bool {
     session.is_handshaking() || session.protocol_version() != Some(ProtocolVersion::TLSv1_3)
 }

@@ -247,7 +247,8 @@ fn serve(
 ) {
     let stream = connection.stream();
     let mut client = Client { peer, connection: connection.key(), ..Client::unknown() };
-    // One receiver for all, because another one would start a receive in the kernel again.
+    // The header of a proxy, the handshake and HTTP share one receiver, because each receiver
+    // starts a receive in the kernel.
     let mut receiver = Receiver::new(stream);
     let mut begin = Input::default();
     let limits = &service.limits;

@@ -142,12 +142,16 @@ impl Server {
     /// connections, and each stays on the worker that has accepted it.
     ///
     /// # Errors
-    /// As [`TcpListener::bind_per_worker`], with the addresses.
+    /// As [`TcpListener::bind_per_worker`]. If no address can be listened on, the error names all
+    /// of them, and the reason for the last one.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         let addresses: Vec<_> = address.to_socket_addrs()?.collect();
         let listeners = TcpListener::bind_per_worker(addresses.as_slice()).map_err(|error| {
-            let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
-            io::Error::new(error.kind(), format!("{}: {error}", addresses.join(", ")))
+            let names: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+            match names.is_empty() {
+                true => error,
+                false => io::Error::new(error.kind(), format!("{}: {error}", names.join(", "))),
+            }
         });
         listeners.map(Server::on_each)
     }

@@ -82,7 +82,7 @@ impl TlsConfig {
     /// Parks the fiber while the files are read.
     ///
     /// # Errors
-    /// As [`from_pem`](Self::from_pem), and those of reading the files; with the paths.
+    /// As [`from_pem`](Self::from_pem), and those of reading the files. All of them name the paths.
     pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> io::Result<Self> {
         let read = |path: &Path| {
             let named = |error: io::Error| {

@@ -3,6 +3,7 @@
 use std::io::{self, Cursor, ErrorKind, Read, Write};
 
 use hyper::{HeaderMap, body::Frame};
+use ramie::{cancel, channel};
 use ramie_http::{Body, BodyError, IntoResponse, Response};
 
 use super::*;
@@ -205,5 +206,34 @@ fn a_reset_ends_the_writer_of_a_body() {
         let response = send(client, request("GET", "/", full("")));
         drop(response);
         ended.wait().unwrap();
+    });
+}
+
+/// As over HTTP/1.1, though the reset cancels the handler, too.
+#[test]
+fn a_body_whose_stream_is_reset_is_truncated() {
+    let (sender, errors) = channel::bounded(1);
+    let begun = Arc::new(Event::new());
+    let begin = Arc::clone(&begun);
+    let handler = move |mut body: Body| {
+        body.read_exact(&mut [0; 5]).unwrap();
+        begin.set();
+        let error = body.read(&mut [0; 5]).unwrap_err();
+        cancel::shield(|| sender.send(BodyError::of(&error))).unwrap();
+    };
+    let router = Router::new().route("/", post(handler));
+    with_server(router, Limits::default(), |address, _| {
+        let head = raw::fields(&[
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "a.test"),
+        ]);
+        let mut client = raw::RawClient::connect(address);
+        client.send(&raw::frame(raw::HEADERS, raw::END_HEADERS, 1, &head)).unwrap();
+        client.send(&raw::frame(raw::DATA, 0, 1, b"hello")).unwrap();
+        begun.wait().unwrap();
+        client.send(&raw::frame(raw::RST_STREAM, 0, 1, &8u32.to_be_bytes())).unwrap();
+        assert_eq!(errors.recv().unwrap(), Some(BodyError::Truncated));
     });
 }

@@ -54,6 +54,15 @@ impl Authority {
         params.not_after = date_time_ymd(last_year, 1, 1);
         self.issue(params)
     }
+
+    /// A certificate for so many names that it has about that many bytes.
+    pub(crate) fn large_client(&self, bytes: usize) -> Issued {
+        let name = |number| format!("{number:040}.client.test");
+        let names: Vec<_> = (0..bytes / 54).map(name).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params)
+    }
 }
 
 impl Issued {

@@ -44,6 +44,7 @@ fn router() -> Router {
         .route("/file", get(source))
         .route("/large", get(|| Body::from(vec![7; LARGE])))
         .route("/echo", post(|request: Request| request.into_body()))
+        .route("/text", post(|text: String| text))
         .route(
             "/length",
             post(|mut body: Body| io::copy(&mut body, &mut io::sink()).unwrap().to_string()),
@@ -186,6 +187,43 @@ fn clients_show_their_certificates() {
         assert_eq!(asked(address, Some(&own[0])).unwrap(), "TLSv1_3 a.test 1 false");
         let alert = alert_of(&asked(address, Some(&own[1])).unwrap_err());
         assert_eq!(alert, Some(AlertDescription::CertificateExpired));
+    });
+}
+
+/// Each ticket holds the client's certificate, and both wait in front of the first response.
+#[test]
+fn a_large_client_certificate_leaves_room_for_responses() {
+    let authority = Authority::new("authority");
+    let config = config(&authority.server(&["a.test"]));
+    let need = ClientCertificates::Required;
+    let tls = Tls::new(config.client_certificates(authority.pem().as_bytes(), need).unwrap());
+    let own = client_config(authority.roots(), Some(&authority.large_client(29_000)));
+    with_server(Some(&tls.unwrap()), Limits::default(), |address| {
+        let mut client = connect(address, &own, "a.test");
+        let text = "x".repeat(12 << 10);
+        let head = "POST /text HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n";
+        write!(client, "{head}content-length: {}\r\n\r\n{text}", text.len()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with(&text), "{answer}");
+        assert_eq!(client.conn.tls13_tickets_received(), 2);
+    });
+}
+
+/// What the client goes on to send is read, so that the answer is not lost.
+#[test]
+fn an_upload_that_is_too_large_is_answered() {
+    let authority = Authority::new("authority");
+    let tls = Tls::new(config(&authority.server(&["a.test"]))).unwrap();
+    let limits = Limits { body_bytes: 1000, ..Limits::default() };
+    with_server(Some(&tls), limits, |address| {
+        let mut client = connect(address, &client_config(authority.roots(), None), "a.test");
+        write!(client, "POST /text HTTP/1.1\r\nhost: a.test\r\ncontent-length: {LARGE}\r\n\r\n")
+            .unwrap();
+        client.write_all(&vec![7; LARGE]).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     });
 }
 

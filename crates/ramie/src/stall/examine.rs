@@ -70,9 +70,9 @@ pub(super) fn examine(
     }
 }
 
-/// The cause for a fiber that may be in the panic hook, which has used `cpu`. The hook computes, and
-/// reads the symbols from the mapped program. If it blocks its thread by a system call, that is the
-/// cause all the same.
+/// The cause for a fiber that may be in the panic hook, which has used `cpu`. The hook computes,
+/// and reads the symbols from the mapped program. If it blocks its thread by a system call, that is
+/// the cause all the same.
 fn with_hook(cause: StallCause, fiber: &RunningFiber, cpu: Duration) -> StallCause {
     match cause {
         StallCause::Computing(_) | StallCause::PageFault if fiber.is_in_panic_hook => {

@@ -27,8 +27,9 @@ pub struct Stall {
 pub enum StallCause {
     /// It computes; this is the CPU time that it has used at least.
     Computing(Duration),
-    /// It panics, and the panic hook computes or reads the mapped program: the first backtrace of a process (`RUST_BACKTRACE`)
-    /// looks up its symbols. This is the CPU time that the fiber has used at least.
+    /// It panics, and the panic hook computes or reads the mapped program: the first backtrace of
+    /// a process (`RUST_BACKTRACE`) looks up its symbols. This is the CPU time that the fiber has
+    /// used at least.
     PanicHook(Duration),
     /// It blocks its thread in the system call of this name.
     SystemCall(String),

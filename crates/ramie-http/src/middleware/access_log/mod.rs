@@ -43,12 +43,12 @@ const MOST_QUEUED: usize = 1 << 20;
 ///
 /// A line is written when the handler returns, before its response is sent. A handler that panics
 /// is logged with 500, one whose time is up (`Limits::request_timeout`) with 503, and one whose
-/// client has closed the connection or reset the stream with 499, though nothing is sent then, as is
-/// one that the end of a stop has cut off ([`Server::grace`](crate::Server::grace)). The bytes of
-/// all these are 0. But a handler whose read of the body fails, because the client has
-/// left, is logged with the response that it returns. A request that the server refuses before the
-/// router gets it, such as one that is malformed (400), late (408) or too large in its head (414,
-/// 431), has no line.
+/// client has closed the connection or reset the stream with 499, though nothing is sent then, as
+/// is one that the end of a stop has cut off ([`Server::grace`](crate::Server::grace)). The bytes
+/// of all these are 0. But a handler whose read of the body fails, because the client has left, is
+/// logged with the response that it returns. A request that the server refuses before the router
+/// gets it, such as one that is malformed (400), late (408) or too large in its head (414, 431),
+/// has no line.
 ///
 /// # Blocking
 /// A request never waits for the writer: a fiber writes the lines, several at once, and ends when
