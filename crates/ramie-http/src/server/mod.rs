@@ -142,18 +142,9 @@ impl Server {
     /// connections, and each stays on the worker that has accepted it.
     ///
     /// # Errors
-    /// As [`TcpListener::bind_per_worker`]. If no address can be listened on, the error names all
-    /// of them, and the reason for the last one.
+    /// As [`TcpListener::bind_per_worker`]: as std's, they do not name the address.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let addresses: Vec<_> = address.to_socket_addrs()?.collect();
-        let listeners = TcpListener::bind_per_worker(addresses.as_slice()).map_err(|error| {
-            let names: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
-            match names.is_empty() {
-                true => error,
-                false => io::Error::new(error.kind(), format!("{}: {error}", names.join(", "))),
-            }
-        });
-        listeners.map(Server::on_each)
+        TcpListener::bind_per_worker(address).map(Server::on_each)
     }
 
     /// Serves the connections of one listener; all workers accept from it.
