@@ -100,7 +100,7 @@ fn private_key(pem: &[u8]) -> io::Result<PrivateKeyDer<'static>> {
     })
 }
 
-/// What is wrong with a PEM text. The names of its sections are bytes in the errors.
+/// Describes the fault of a PEM text. The errors themselves print names of sections as bytes.
 fn describe(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => {

@@ -223,12 +223,7 @@ fn a_body_whose_stream_is_reset_is_truncated() {
     };
     let router = Router::new().route("/", post(handler));
     with_server(router, Limits::default(), |address, _| {
-        let head = raw::fields(&[
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", "/"),
-            (":authority", "a.test"),
-        ]);
+        let head = raw::head_fields("POST", "/");
         let mut client = raw::RawClient::connect(address);
         client.send(&raw::frame(raw::HEADERS, raw::END_HEADERS, 1, &head)).unwrap();
         client.send(&raw::frame(raw::DATA, 0, 1, b"hello")).unwrap();

@@ -145,12 +145,7 @@ fn handlers_do_not_outlive_their_connection() {
 fn a_body_that_nobody_reads_is_no_error() {
     let router = Router::new().route("/", post(|| "unread"));
     with_server(router, Limits::default(), |address, _| {
-        let head = raw::fields(&[
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", "/"),
-            (":authority", "a.test"),
-        ]);
+        let head = raw::head_fields("POST", "/");
         let mut client = RawClient::connect(address);
         for number in 0..20 {
             let stream = 2 * number + 1;

@@ -54,8 +54,13 @@ pub(crate) fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
 
 /// The fields of a GET.
 pub(crate) fn get_fields(path: &str) -> Vec<u8> {
+    head_fields("GET", path)
+}
+
+/// The fields of a request.
+pub(crate) fn head_fields(method: &str, path: &str) -> Vec<u8> {
     let scheme = (":scheme", "http");
-    fields(&[(":method", "GET"), scheme, (":path", path), (":authority", "a.test")])
+    fields(&[(":method", method), scheme, (":path", path), (":authority", "a.test")])
 }
 
 impl RawClient {

@@ -55,7 +55,7 @@ impl Authority {
         self.issue(params)
     }
 
-    /// A certificate for so many names that it has about that many bytes.
+    /// A client's certificate of about `bytes` bytes, which many names fill.
     pub(crate) fn large_client(&self, bytes: usize) -> Issued {
         let name = |number| format!("{number:040}.client.test");
         let names: Vec<_> = (0..bytes / 54).map(name).collect();
