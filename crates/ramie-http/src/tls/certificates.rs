@@ -182,6 +182,7 @@ mod tests {
             (chain.clone(), key.replace("PRIVATE", "ENCRYPTED PRIVATE"), "without a password"),
             (chain.clone(), "-----BEGIN KEY\n".to_owned(), "its PEM has the bad line"),
             (key.clone(), key.clone(), "no certificate found: expected PEM"),
+            ("text".to_owned(), key.clone(), "no certificate found: expected PEM"),
             (cut(&chain), key.clone(), "a certificate cannot be read: its PEM is cut off"),
             (damaged, key, "the first certificate of the chain cannot be read: "),
         ];

@@ -90,7 +90,7 @@ fn a_read_timeout_counts_for_the_whole_read() {
     });
 }
 
-/// A response makes one write of them, and a client that sends no request gets none.
+/// Tickets and response are one write, and a client that sends no request gets no tickets.
 #[test]
 fn session_tickets_go_in_front_of_the_first_write() {
     ramie::run(|| {
