@@ -63,7 +63,7 @@ pub(super) fn examine(
     // Last, because it confirms that the turn is still the same.
     match view.running(turn) {
         Some(fiber) => {
-            let cause = with_hook(cause, &fiber, times.cpu);
+            let cause = with_hook(cause, fiber.is_in_panic_hook, times.cpu);
             Examination::Stall(fiber, cause, doing)
         }
         None => Examination::Nothing,
@@ -72,10 +72,10 @@ pub(super) fn examine(
 
 /// The cause for a fiber that may be in the panic hook, which has used `cpu`. The hook computes,
 /// and reads the symbols from the mapped program. If it blocks its thread by a system call, that is
-/// the cause all the same.
-fn with_hook(cause: StallCause, fiber: &RunningFiber, cpu: Duration) -> StallCause {
+/// the cause all the same, and the report mentions the hook besides.
+fn with_hook(cause: StallCause, is_in_panic_hook: bool, cpu: Duration) -> StallCause {
     match cause {
-        StallCause::Computing(_) | StallCause::PageFault if fiber.is_in_panic_hook => {
+        StallCause::Computing(_) | StallCause::PageFault if is_in_panic_hook => {
             StallCause::PanicHook(cpu)
         }
         cause => cause,
@@ -157,5 +157,22 @@ mod tests {
         assert!(!is_to_blame(Doing::Blocked, 1, true));
         assert!(!is_to_blame(Doing::Running, 1, false));
         assert!([false, true].map(|has_run| is_to_blame(Doing::Running, 25, has_run)) == [true; 2]);
+    }
+
+    /// The symbols of a backtrace are read from the mapped program, so a page fault there needs no
+    /// advice about mapped files.
+    #[test]
+    fn the_panic_hook_is_the_cause_of_what_it_computes_and_reads() {
+        let cpu = Duration::from_millis(3);
+        let computing = StallCause::Computing(Duration::from_millis(26));
+        let (hook, fault) = (StallCause::PanicHook(cpu), StallCause::PageFault);
+        let call = StallCause::SystemCall("write".to_owned());
+        let lock = StallCause::Lock(LockHolders::default());
+        let causes = [(computing, true), (fault, true), (call, false), (lock, false)];
+        for (cause, is_of_hook) in causes {
+            assert_eq!(with_hook(cause.clone(), false, cpu), cause);
+            let expected = if is_of_hook { &hook } else { &cause };
+            assert_eq!(with_hook(cause.clone(), true, cpu), *expected);
+        }
     }
 }

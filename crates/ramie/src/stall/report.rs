@@ -15,6 +15,7 @@ pub struct Stall {
     pub(super) closure: &'static str,
     pub(super) worker: usize,
     pub(super) is_in_no_switch: bool,
+    pub(super) is_in_panic_hook: bool,
     pub(super) duration: Duration,
     pub(super) cause: StallCause,
     pub(super) calls: Option<Backtrace>,
@@ -89,6 +90,13 @@ impl Stall {
         self.is_in_no_switch
     }
 
+    /// Returns whether the fiber panics and is in the panic hook, of Ramie or of the program. Locks
+    /// and system calls of the hook block the fiber's thread.
+    #[must_use]
+    pub fn is_in_panic_hook(&self) -> bool {
+        self.is_in_panic_hook
+    }
+
     /// Returns for how long the fiber has run, at least.
     #[must_use]
     pub fn duration(&self) -> Duration {
@@ -123,6 +131,18 @@ impl Stall {
         }
     }
 
+    fn help(&self) -> &'static str {
+        match &self.cause {
+            StallCause::Lock(_) if self.is_in_panic_hook => {
+                "only one thread of a process makes a backtrace at a time, and the first one looks \
+                 up its symbols, which takes some hundred ms in a debug build: RUST_BACKTRACE=0 \
+                 prints none; a fiber that holds a lock that the hook takes, such as that of \
+                 stderr, must release it before calls that wait"
+            }
+            cause => cause.help(),
+        }
+    }
+
     /// The report without the calls, whose look-up takes time.
     pub(super) fn without_calls(&self) -> Stall {
         Stall { calls: None, ..self.clone() }
@@ -144,6 +164,9 @@ impl fmt::Display for Stall {
         if self.is_in_no_switch {
             f.write_str("\n  it is in a no_switch region, in which no call may wait")?;
         }
+        if self.is_in_panic_hook && !matches!(self.cause, StallCause::PanicHook(_)) {
+            f.write_str("\n  it reports a panic: it is in the panic hook, which does not suspend")?;
+        }
         write!(f, "\n  {}", self.cause)?;
         if let Some(calls) = &self.calls {
             write!(f, "\n  {}", calls.listed("  "))?;
@@ -151,7 +174,7 @@ impl fmt::Display for Stall {
         if self.unreported > 0 {
             write!(f, "\n  {} more stalls of this closure were not reported", self.unreported)?;
         }
-        write!(f, "\n  help: {}", self.cause.help())
+        write!(f, "\n  help: {}", self.help())
     }
 }
 
@@ -241,6 +264,7 @@ impl StallCause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stall::calls::name_of;
 
     fn stall(cause: StallCause) -> Stall {
         Stall {
@@ -248,6 +272,7 @@ mod tests {
             closure: "app::main::{{closure}}",
             worker: 1,
             is_in_no_switch: false,
+            is_in_panic_hook: false,
             duration: Duration::from_micros(37_900),
             cause,
             calls: None,
@@ -264,6 +289,41 @@ mod tests {
         assert_eq!(lines[2], "  it blocks its thread in the system call read");
         assert!(lines[3].starts_with("  help: ") && lines[3].contains("ramie::blocking"), "{text}");
         assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn calls_in_which_the_drivers_wait_have_advice_of_their_own() {
+        let has_it = |name: &str| {
+            let text = stall(StallCause::SystemCall(name.to_owned())).to_string();
+            let help = text.split_once("\n  help: ").expect("a report has advice").1;
+            assert!(help.contains("ramie::blocking"), "{text}");
+            // In these calls the fiber may be waiting for an op of Ramie.
+            let is_of_drivers = help.contains("let destructors not wait");
+            assert_ne!(is_of_drivers, help.contains("use Ramie's twin of the call"), "{text}");
+            is_of_drivers
+        };
+        let of_drivers = [libc::SYS_io_uring_enter, libc::SYS_epoll_pwait].map(name_of);
+        assert!(of_drivers.iter().all(|name| has_it(name)));
+        assert!(!has_it("read"));
+    }
+
+    #[test]
+    fn a_panic_hook_that_blocks_its_thread_is_named() {
+        let in_hook = |cause| {
+            let mut stall = stall(cause);
+            stall.is_in_panic_hook = true;
+            stall.to_string()
+        };
+        let line = "\n  it reports a panic: it is in the panic hook, which does not suspend\n";
+        let lock = in_hook(StallCause::Lock(LockHolders::default()));
+        assert!(lock.contains(line) && lock.contains("RUST_BACKTRACE=0"), "{lock}");
+        assert!(!lock.contains("ramie::sync"), "{lock}");
+        // The hook does not matter for the advice.
+        let call = in_hook(StallCause::SystemCall("write".to_owned()));
+        assert!(call.contains(line) && call.contains("Ramie's twin"), "{call}");
+        // The cause is the line.
+        let hook = in_hook(StallCause::PanicHook(Duration::from_millis(26)));
+        assert_eq!(hook.matches("it reports a panic: ").count(), 1, "{hook}");
     }
 
     #[test]

@@ -425,12 +425,13 @@ impl WatchedWorker {
         times: &Times,
         unreported: u32,
     ) -> Stall {
-        let RunningFiber { label, closure, is_in_no_switch, .. } = fiber;
+        let RunningFiber { label, closure, is_in_no_switch, is_in_panic_hook, .. } = fiber;
         Stall {
             fiber: label,
             closure,
             worker: self.index,
             is_in_no_switch,
+            is_in_panic_hook,
             duration: times.total,
             cause,
             calls: None,

@@ -4,8 +4,11 @@
 mod common;
 
 mod locks;
+mod memory;
+mod panic_hook;
 mod quiet;
 mod reports;
+mod rings;
 
 use std::time::{Duration, Instant};
 

@@ -22,11 +22,11 @@ use crate::{
 };
 use ramie::{Builder, Reaction, Runtime, Stall, StallCause, fiber};
 
-const FIFTY: Duration = Duration::from_millis(50);
+pub(crate) const FIFTY: Duration = Duration::from_millis(50);
 
 /// The stalls that a runtime has found.
 #[derive(Clone, Default)]
-struct Found(Arc<Mutex<Vec<Stall>>>, Arc<AtomicUsize>);
+pub(crate) struct Found(pub(crate) Arc<Mutex<Vec<Stall>>>, Arc<AtomicUsize>);
 
 impl Found {
     fn any(&self) -> bool {
@@ -38,7 +38,7 @@ impl Found {
         self.1.load(SeqCst)
     }
 
-    fn builder(&self) -> Builder {
+    pub(crate) fn builder(&self) -> Builder {
         let found = self.clone();
         Runtime::builder().strands(ramie::Strands::Fibers).on_stall(Reaction::call(move |stall| {
             found.0.lock().unwrap().push(Stall::clone(stall));
@@ -48,10 +48,18 @@ impl Found {
 }
 
 /// Calls `f` in a fiber until a stall is found, and returns that.
-fn stall_of(workers: usize, f: impl Fn() + Send + 'static) -> Stall {
+pub(crate) fn stall_of(workers: usize, f: impl Fn() + Send + 'static) -> Stall {
+    stall_in(|builder| builder.workers(workers), f)
+}
+
+/// The same in a runtime with these options.
+pub(crate) fn stall_in(
+    options: impl FnOnce(Builder) -> Builder,
+    f: impl Fn() + Send + 'static,
+) -> Stall {
     let _limit = Limit::of_this_test();
     let found = Found::default();
-    found.builder().workers(workers).build().unwrap().run(|| {
+    options(found.builder()).build().unwrap().run(|| {
         let found = found.clone();
         let until_found = move || {
             while !found.any() {
@@ -70,7 +78,7 @@ fn a_fiber_that_computes_is_named() {
     for workers in [1, 2] {
         let stall = stall_of(workers, || compute(Duration::from_millis(1)));
         assert_eq!(stall.fiber(), "fiber 'hog'");
-        assert!(stall.closure().starts_with("stall::reports::stall_of<"), "{stall:?}");
+        assert!(stall.closure().starts_with("stall::reports::stall_in<"), "{stall:?}");
         assert!(stall.worker() < workers && !stall.is_in_no_switch());
         let least = Duration::from_millis(25);
         let StallCause::Computing(cpu) = *stall.cause() else { panic!("{stall:?}") };
@@ -131,56 +139,6 @@ fn the_calls_of_a_stalled_fiber_are_named() {
 fn a_no_switch_region_is_named() {
     let stall = stall_of(1, || ramie::no_switch(|| compute(2 * FIFTY)));
     assert!(stall.is_in_no_switch() && stall.to_string().contains("no_switch"), "{stall}");
-}
-
-/// Symbols of a first backtrace take some hundred milliseconds in a debug build.
-#[test]
-fn a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call() {
-    let test = "a_panic_hook_that_takes_long_is_named_and_hides_no_blocking_call";
-    if !is_child() {
-        return assert_success(&child_with("true", test, &[REPORTED]));
-    }
-    static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
-    std::panic::set_hook(Box::new(|_| match IS_BLOCKED.load(SeqCst) {
-        false => compute(10 * FIFTY),
-        true => std::thread::sleep(10 * FIFTY),
-    }));
-    // Looks of the watchdog that come late on a busy machine find nothing.
-    let cause = || {
-        let panics = || drop(std::panic::catch_unwind(|| panic!("on purpose")));
-        stall_of(1, panics).cause().to_string()
-    };
-    let computes = cause();
-    IS_BLOCKED.store(true, SeqCst);
-    let blocks = cause();
-    assert!(computes.starts_with("it reports a panic: "), "{computes}");
-    assert_eq!(blocks, "it blocks its thread in the system call clock_nanosleep");
-    IS_BLOCKED.store(false, SeqCst);
-    computes_behind_a_panic_hook();
-    drop(std::panic::take_hook());
-}
-
-/// What a fiber computes behind the hook, in the same turn, is another stall. This ends when it is
-/// found.
-fn computes_behind_a_panic_hook() {
-    let _limit = Limit::of_this_test();
-    let found = Found::default();
-    let is_found = {
-        let found = found.clone();
-        move || {
-            let stalls = found.0.lock().unwrap();
-            stalls.iter().any(|stall| matches!(stall.cause(), StallCause::Computing(_)))
-        }
-    };
-    found.builder().workers(1).build().unwrap().run(|| {
-        let panics_and_computes = move || {
-            drop(std::panic::catch_unwind(|| panic!("on purpose")));
-            while !is_found() {
-                compute(Duration::from_millis(1));
-            }
-        };
-        fiber::spawn(panics_and_computes).join().unwrap();
-    });
 }
 
 #[test]
