@@ -58,7 +58,7 @@ use crate::{
     body::{Body, Incoming},
     failed,
     h1::framing::Framing,
-    io::{Input, Receiver, Stream},
+    io::{Receiver, Stream, Wire},
     limits::Limits,
     parts_box::PartsBox,
     refusal::Refusal,
@@ -75,101 +75,85 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
 }
 
-/// Serves until either side closes the connection; `receiver` receives its bytes, and `input` has
-/// arrived already.
+/// Serves until either side closes the connection.
 ///
 /// # Errors
 /// Those of the stream, which concern the client only, and those of the bodies of responses.
-pub(crate) fn serve<'a>(
-    stream: &'a Arc<Stream>,
-    receiver: &mut Receiver<'a>,
+pub(crate) fn serve(
+    wire: &mut Wire<'_>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
-    input: &mut Input,
 ) -> io::Result<()> {
-    let served = serve_until_end(stream, receiver, service, presence, client, input);
+    let served = serve_until_end(wire, service, presence, client);
     if served.is_err() && presence.verdict() == Verdict::Gone {
         // The kernel would otherwise keep the responses that the client does not take.
-        stream.reset_on_close();
+        wire.stream.reset_on_close();
     }
     served
 }
 
-fn serve_until_end<'a>(
-    stream: &'a Arc<Stream>,
-    receiver: &mut Receiver<'a>,
+fn serve_until_end(
+    wire: &mut Wire<'_>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
-    input: &mut Input,
 ) -> io::Result<()> {
     #[cfg(feature = "http2")]
     if client.speaks_http2() {
-        return http2::serve(stream, receiver, service, presence, client, mem::take(input));
+        return http2::serve(wire, service, presence, client);
     }
-    match converse(stream, receiver, service, presence, client, input)? {
+    match converse(wire, service, presence, client)? {
         #[cfg(feature = "http2")]
-        Ended::Http2 => http2::serve(stream, receiver, service, presence, client, mem::take(input)),
-        ended => close(stream, receiver, presence, input, ended),
+        Ended::Http2 => http2::serve(wire, service, presence, client),
+        ended => close(wire, presence, ended),
     }
 }
 
-/// Serves HTTP/1.1. Responses are sent when it returns, and `input` is what follows. Not inlined,
-/// because each idle connection keeps the frames that lie around its wait for a request, and those
-/// of its handlers below.
+/// Serves HTTP/1.1. Responses are sent when it returns. Not inlined, because each idle connection
+/// keeps the frames that lie around its wait for a request, and those of its handlers below.
 #[inline(never)]
 fn converse(
-    stream: &Arc<Stream>,
-    receiver: &mut Receiver<'_>,
+    wire: &mut Wire<'_>,
     service: &Service,
     presence: &impl Presence,
     client: &Client,
-    input: &mut Input,
 ) -> io::Result<Ended> {
     let mut connection = Http1 {
-        stream,
         service,
         presence,
         client: client.clone(),
-        receiver,
-        input: mem::take(input),
         is_in_head: false,
         has_skipped_line: false,
-        output: Output::new(stream, presence),
+        output: Output::new(wire.stream, presence),
+        wire,
         served: 0,
     };
     let ended = connection.converse()?;
     if let Ended::ClosedByServer | Ended::Upgraded(_) = ended {
         connection.output.flush()?;
     }
-    *input = mem::take(&mut connection.input);
     Ok(ended)
 }
 
 #[inline(never)]
-fn close<'a>(
-    stream: &'a Arc<Stream>,
-    receiver: &mut Receiver<'a>,
-    presence: &impl Presence,
-    input: &mut Input,
-    ended: Ended,
-) -> io::Result<()> {
+fn close(wire: &mut Wire<'_>, presence: &impl Presence, ended: Ended) -> io::Result<()> {
+    let stream = wire.stream;
     match ended {
         Ended::ClosedByServer => {
             presence.enter(Phase::Write);
             stream.say_goodbye()?;
             presence.enter(Phase::Other);
-            linger(stream, receiver, LINGER);
+            linger(stream, &mut wire.receiver, LINGER);
             Ok(())
         }
         Ended::Upgraded(upgrade) => {
             presence.enter(Phase::Other);
             // Ends its op, because the protocol may read the stream on another worker.
-            *receiver = Receiver::new(stream);
+            wire.receiver = Receiver::new(stream);
             let until_stop = presence.until_stop().clone();
-            let upgraded =
-                Upgraded::new(Arc::<Stream>::clone(stream), mem::take(input), until_stop);
+            let input = mem::take(&mut wire.input);
+            let upgraded = Upgraded::new(Arc::<Stream>::clone(stream), input, until_stop);
             presence.scope().run(|| upgrade.call(upgraded));
             presence.enter(Phase::Write);
             stream.say_goodbye()
@@ -183,13 +167,11 @@ fn close<'a>(
 
 /// A connection that is served.
 struct Http1<'a, 's, P> {
-    stream: &'a Arc<Stream>,
     service: &'a Service,
     presence: &'a P,
     /// A copy, so that it lies beside what else a request touches.
     client: Client,
-    receiver: &'a mut Receiver<'s>,
-    input: Input,
+    wire: &'a mut Wire<'s>,
     /// Part of a head has arrived.
     is_in_head: bool,
     /// An empty line before the next request was skipped.
@@ -218,7 +200,7 @@ enum Step {
 impl<P: Presence> Http1<'_, '_, P> {
     fn converse(&mut self) -> io::Result<Ended> {
         // The header of a proxy may have brought the beginning of the first head.
-        if !self.input.is_empty() {
+        if !self.wire.input.is_empty() {
             self.begin_head();
         }
         loop {
@@ -273,7 +255,7 @@ impl<P: Presence> Http1<'_, '_, P> {
         if head.framing != Framing::Length(0) {
             return self.answer_with_body(parts, asked);
         }
-        self.input.copy();
+        self.wire.input.copy();
         let wants_upgrade = head.wants_upgrade;
         let request = Request::received(parts, Body::empty());
         self.presence.enter(Phase::Handler);
@@ -322,7 +304,7 @@ impl<P: Presence> Http1<'_, '_, P> {
         let may_stay = may_stay && !is_judged && !self.presence.is_stopping();
         let mut asked = Asked { stays: asked.stays && may_stay, ..asked };
         if let Some(lent) = lent {
-            asked.stays &= lent.settle(self.stream, with_body::SKIPPED as u64)?;
+            asked.stays &= lent.settle(self.wire.stream, with_body::SKIPPED as u64)?;
         }
         if response.status().is_informational() {
             return self.switch(response, wants_upgrade, lent, asked);

@@ -24,7 +24,7 @@ impl<P: Presence> Http1<'_, '_, P> {
     #[inline(always)]
     pub(super) fn next_head(&mut self) -> Result<PartsBox, Box<NoHead>> {
         loop {
-            if !self.input.is_empty()
+            if !self.wire.input.is_empty()
                 && let Some(found) = self.parse_head()
             {
                 return found;
@@ -40,7 +40,7 @@ impl<P: Presence> Http1<'_, '_, P> {
     /// requests would have room for its variables.
     #[inline(never)]
     fn parse_head(&mut self) -> Option<Result<PartsBox, Box<NoHead>>> {
-        let mut unused = self.input.unused();
+        let mut unused = self.wire.input.unused();
         #[cfg(feature = "http2")]
         if self.served == 0 && unused.starts_with(http2::PREFACE) {
             return Some(Err(Box::new(NoHead::Http2)));
@@ -49,11 +49,11 @@ impl<P: Presence> Http1<'_, '_, P> {
             if !self.skip_line() {
                 return None;
             }
-            unused = self.input.unused();
+            unused = self.wire.input.unused();
         }
         let limits = &self.service.limits;
         let mut parts = PartsBox::take();
-        let at_once = match self.input.searched {
+        let at_once = match self.wire.input.searched {
             0 => head::parse_at_once(unused, limits, parts.head_mut()),
             _ => None,
         };
@@ -64,10 +64,10 @@ impl<P: Presence> Http1<'_, '_, P> {
                 Err(refusal) => return Some(Err(refusal.into())),
             },
         };
-        if parts.head().is_https() && !self.stream.carries_https() {
+        if parts.head().is_https() && !self.wire.stream.carries_https() {
             return Some(Err(NOT_ENCRYPTED.into()));
         }
-        self.input.consume(length);
+        self.wire.input.consume(length);
         self.is_in_head = false;
         self.has_skipped_line = false;
         self.client.describe(&mut parts);
@@ -79,18 +79,18 @@ impl<P: Presence> Http1<'_, '_, P> {
     #[cold]
     #[inline(never)]
     fn skip_line(&mut self) -> bool {
-        let unused = self.input.unused();
+        let unused = self.wire.input.unused();
         if unused == b"\r" {
-            self.input.copy();
+            self.wire.input.copy();
             return false;
         }
         if unused.starts_with(b"\r\n") {
-            self.input.consume(2);
+            self.wire.input.consume(2);
             self.has_skipped_line = true;
             // Some clients send it behind a body, and the next request much later.
             self.is_in_head = false;
         }
-        !self.input.is_empty()
+        !self.wire.input.is_empty()
     }
 
     /// As [`parse_head`](Self::parse_head), for a head that is wrong or has not arrived as a whole.
@@ -98,8 +98,8 @@ impl<P: Presence> Http1<'_, '_, P> {
     #[inline(never)]
     fn find_and_parse(&mut self, parts: &mut PartsBox) -> Option<Result<usize, Refusal>> {
         let limits = &self.service.limits;
-        let unused = self.input.unused();
-        match head::find_end(unused, self.input.searched) {
+        let unused = self.wire.input.unused();
+        match head::find_end(unused, self.wire.input.searched) {
             End::At(length) => {
                 let parsed = head::parse(&unused[..length], limits, parts.head_mut());
                 Some(parsed.map(|()| length))
@@ -108,9 +108,9 @@ impl<P: Presence> Http1<'_, '_, P> {
                 if let Err(refusal) = head::check_begun(unused, limits) {
                     return Some(Err(refusal));
                 }
-                self.input.searched = next;
+                self.wire.input.searched = next;
                 // The runtime's buffer is for others while this waits.
-                self.input.copy();
+                self.wire.input.copy();
                 None
             }
         }
@@ -118,13 +118,13 @@ impl<P: Presence> Http1<'_, '_, P> {
 
     /// Receives more. Returns false if the connection is at its end.
     fn wait_for_input(&mut self) -> Result<bool, Box<NoHead>> {
-        match self.input.is_empty() {
+        match self.wire.input.is_empty() {
             true if !self.presence.enter_idle() => return Ok(false),
             // More bytes of a head do not extend its time.
             false if !self.is_in_head => self.begin_head(),
             _ => {}
         }
-        let received = self.receiver.receive(&mut self.input)?;
+        let received = self.wire.receiver.receive(&mut self.wire.input)?;
         // Loaded for each head, although it decides only here, so that its cache line is there when
         // `answer` looks at it.
         let is_late = self.presence.verdict() == Verdict::Late;

@@ -26,22 +26,22 @@ impl<P: Presence> Http1<'_, '_, P> {
         self.presence.enter(Phase::Handler);
         let step = self.answer_request(&mut Some(request), wants_upgrade, Some(&lent), asked);
         if !matches!(step, Ok(Step::NextRequest)) {
-            lent.end(self.stream);
+            lent.end(self.wire.stream);
         }
         step
     }
 
     /// The body of a request, and a second handle.
     fn lend_body(&mut self, head: &Head) -> (Body, Incoming) {
-        let here = self.input.unused().len() as u64;
+        let here = self.wire.input.unused().len() as u64;
         let is_whole = matches!(head.framing, Framing::Length(length) if length <= here);
         if here <= COPIED || !is_whole {
-            self.input.copy();
+            self.wire.input.copy();
         }
-        let input = std::mem::take(&mut self.input);
+        let input = std::mem::take(&mut self.wire.input);
         let limits = &self.service.limits;
         let incoming =
-            Incoming::new(self.stream, input, head.framing, head.expects_continue, limits);
+            Incoming::new(self.wire.stream, input, head.framing, head.expects_continue, limits);
         (Body::incoming(incoming.share()), incoming)
     }
 
@@ -65,8 +65,8 @@ impl<P: Presence> Http1<'_, '_, P> {
                 return Ok(false);
             }
         }
-        self.stream.set_read_timeout(None)?;
-        self.input = source.into_input();
+        self.wire.stream.set_read_timeout(None)?;
+        self.wire.input = source.into_input();
         Ok(stays)
     }
 }

@@ -38,7 +38,7 @@ mod tunnel;
 
 use std::{
     future::{Future, poll_fn},
-    io,
+    io, mem,
     net::Shutdown,
     pin::pin,
     rc::Rc,
@@ -55,7 +55,7 @@ use self::{
 };
 use crate::{
     connection::{Client, Presence, Service},
-    io::{Input, Receiver, Stream},
+    io::{Stream, Wire},
     limits::Limits,
 };
 
@@ -64,24 +64,22 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// The most bytes of a response's body that hyper keeps until the client takes them.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// Serves until either side closes the connection; `receiver` receives its bytes, and `begin` has
-/// arrived already.
+/// Serves until either side closes the connection.
 ///
 /// # Errors
 /// Those of the stream, and of a client that breaks the protocol.
 pub(crate) fn serve(
-    stream: &Arc<Stream>,
-    receiver: &mut Receiver<'_>,
+    wire: &mut Wire<'_>,
     service: &Arc<Service>,
     presence: &impl Presence,
     client: &Client,
-    begin: Input,
 ) -> io::Result<()> {
+    let Wire { stream, receiver, input } = wire;
     let limits = &service.limits;
     // The overseer knows one write of a connection at a time, and not which fiber waits in it.
     stream.set_write_timeout(Some(limits.write_timeout))?;
     let shared = Shared::new(service, client, presence);
-    let (transport, reader, writer) = Transport::new(begin, shared.end_of_input());
+    let (transport, reader, writer) = Transport::new(mem::take(input), shared.end_of_input());
     fiber::scope(|fibers| {
         fibers.spawn_local(|| reader.run(receiver));
         fibers.spawn_local(|| writer.run(stream));

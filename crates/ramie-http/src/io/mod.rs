@@ -12,6 +12,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "tls_absent.rs"]
 mod tls;
+mod wire;
 
 pub(crate) use duplex::Duplex;
 pub(crate) use file_range::FileRange;
@@ -19,3 +20,4 @@ pub(crate) use input::Input;
 pub(crate) use receiver::Receiver;
 pub(crate) use stream::Stream;
 pub(crate) use tls::TlsStream;
+pub(crate) use wire::Wire;

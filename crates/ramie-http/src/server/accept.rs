@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     connection::{self, Client, Service},
-    io::{Input, Receiver, Stream},
+    io::{Stream, Wire},
 };
 
 /// The shortest and the longest pause after an accept that has failed.
@@ -245,19 +245,10 @@ fn serve(
     is_of_proxy: bool,
     service: &Arc<Service>,
 ) {
-    let stream = connection.stream();
+    let mut wire = Wire::new(connection.stream());
     let mut client = Client { peer, connection: connection.key(), ..Client::unknown() };
-    // The header of a proxy, the handshake and HTTP share one receiver, because each receiver
-    // starts a receive in the kernel.
-    let mut receiver = Receiver::new(stream);
-    let mut begin = Input::default();
-    let limits = &service.limits;
-    let served =
-        entrance::enter(connection, is_of_proxy, limits, &mut receiver, &mut client, &mut begin)
-            .and_then(|()| {
-                let presence = connection.presence();
-                connection::serve(stream, &mut receiver, service, presence, &client, &mut begin)
-            });
+    let served = entrance::enter(connection, &mut wire, &mut client, is_of_proxy, &service.limits)
+        .and_then(|()| connection::serve(&mut wire, service, connection.presence(), &client));
     if let Err(error) = served {
         log_failure(&error);
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     connection::{Client, Phase, Presence},
-    io::{Input, Receiver, Stream},
+    io::{Stream, Wire},
     limits::Limits,
     network::Network,
 };
@@ -54,19 +54,18 @@ impl Entrance {
     }
 }
 
-/// Waits for what comes before HTTP, and describes the client. `begin` gets the bytes behind it.
+/// Waits for what comes before HTTP, and describes the client.
 #[inline(never)]
 pub(super) fn enter(
     connection: &OpenConnection,
+    wire: &mut Wire<'_>,
+    client: &mut Client,
     is_of_proxy: bool,
     limits: &Limits,
-    receiver: &mut Receiver<'_>,
-    client: &mut Client,
-    begin: &mut Input,
 ) -> io::Result<()> {
     if is_of_proxy {
         connection.presence().enter(Phase::Handshake);
-        let header = receive_header(receiver, begin)?;
+        let header = receive_header(wire)?;
         client.proxy_fields = header.fields;
         if let Some(peer) = header.client {
             client.peer = Some(peer);
@@ -76,25 +75,25 @@ pub(super) fn enter(
         }
     }
     #[cfg(feature = "tls")]
-    if let Stream::Tls(tls) = &**connection.stream() {
-        let begin = std::mem::take(begin);
-        client.tls = Some(shake_hands(tls, receiver, connection.presence(), begin)?);
+    if let Stream::Tls(tls) = &**wire.stream {
+        client.tls = Some(shake_hands(tls, wire, connection.presence())?);
     }
     Ok(())
 }
 
 /// Receives the header of a proxy.
-fn receive_header(receiver: &mut Receiver<'_>, begin: &mut Input) -> io::Result<ProxyHeader> {
+fn receive_header(wire: &mut Wire<'_>) -> io::Result<ProxyHeader> {
+    let Wire { receiver, input, .. } = wire;
     loop {
-        let parsed = proxy_header::parse(begin.unused());
+        let parsed = proxy_header::parse(input.unused());
         let parsed = parsed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if let Some(header) = parsed {
-            begin.consume(header.length);
+            input.consume(header.length);
             return Ok(header);
         }
         // The runtime's buffer is for others while this waits.
-        begin.copy();
-        if !receiver.receive_as_they_are(begin)? {
+        input.copy();
+        if !receiver.receive_as_they_are(input)? {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -103,11 +102,12 @@ fn receive_header(receiver: &mut Receiver<'_>, begin: &mut Input) -> io::Result<
 #[cfg(feature = "tls")]
 fn shake_hands(
     tls: &crate::io::TlsStream,
-    receiver: &mut Receiver<'_>,
+    wire: &mut Wire<'_>,
     presence: &impl Presence,
-    begin: Input,
 ) -> io::Result<crate::tls::TlsInfo> {
     presence.enter(Phase::Handshake);
+    let Wire { receiver, input, .. } = wire;
+    let begin = std::mem::take(input);
     // The handshake needs more stack than all that follows, and the memory of a stack stays with
     // its fiber. So it runs on another fiber, whose stack then serves other handshakes, and no
     // connections, because it is of another size.

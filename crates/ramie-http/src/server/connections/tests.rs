@@ -11,7 +11,7 @@ use ramie::{fiber, os::unix::net::UnixStream};
 use super::{Connections, OpenConnection};
 use crate::{
     connection::{Client, Service, serve},
-    io::{Input, Receiver, Stream},
+    io::{Stream, Wire},
     limits::Limits,
     router::Router,
 };
@@ -39,12 +39,9 @@ fn a_connection_whose_first_request_was_there_is_not_new_when_it_is_idle() {
             fibers.spawn_local(move || {
                 // Closed at the end of this fiber.
                 let open = open;
-                let mut input = Input::default();
-                input.add_copied(GET);
-                let (stream, client) = (open.stream(), Client::unknown());
-                let mut receiver = Receiver::new(stream);
-                serve(stream, &mut receiver, &service, open.presence(), &client, &mut input)
-                    .unwrap();
+                let mut wire = Wire::new(open.stream());
+                wire.input.add_copied(GET);
+                serve(&mut wire, &service, open.presence(), &Client::unknown()).unwrap();
             });
             for is_first in [true, false] {
                 if !is_first {
