@@ -2,7 +2,7 @@
 
 /// The name of a system call, or its number.
 pub(super) fn name_of(number: i64) -> String {
-    let named = NAMES.iter().find(|(of, _)| *of == number);
+    let named = NAMES.iter().chain(NAMES_OF_X86_64).find(|(of, _)| *of == number);
     named.map_or_else(|| format!("system call {number}"), |(_, name)| (*name).to_owned())
 }
 
@@ -85,6 +85,31 @@ const NAMES: &[(i64, &str)] = names![
     SYS_writev "writev"
 ];
 
+/// Older calls, which glibc and musl still make where they exist.
+#[cfg(target_arch = "x86_64")]
+const NAMES_OF_X86_64: &[(i64, &str)] = names![
+    SYS_access "access"
+    SYS_creat "creat"
+    SYS_epoll_wait "epoll_wait"
+    SYS_getdents "getdents"
+    SYS_link "link"
+    SYS_lstat "lstat"
+    SYS_mkdir "mkdir"
+    SYS_open "open"
+    SYS_pause "pause"
+    SYS_poll "poll"
+    SYS_readlink "readlink"
+    SYS_rename "rename"
+    SYS_rmdir "rmdir"
+    SYS_select "select"
+    SYS_stat "stat"
+    SYS_symlink "symlink"
+    SYS_unlink "unlink"
+    SYS_vfork "vfork"
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NAMES_OF_X86_64: &[(i64, &str)] = &[];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +118,8 @@ mod tests {
     fn calls_have_names() {
         assert_eq!(name_of(libc::SYS_clock_nanosleep), "clock_nanosleep");
         assert_eq!(name_of(100_000), "system call 100000");
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!([7, 232].map(name_of), ["poll", "epoll_wait"]);
     }
 
     #[test]

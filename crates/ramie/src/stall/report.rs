@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{inspect::StallRecord, unwind::Backtrace};
+use crate::{
+    inspect::StallRecord,
+    unwind::{self, Backtrace},
+};
 
 /// The most fibers that a report names.
 pub(super) const NAMED: usize = 10;
@@ -160,6 +163,10 @@ impl fmt::Display for Stall {
         )?;
         if !closure.is_empty() {
             write!(f, "\n  it runs {closure}")?;
+            // One closure may run whatever the program does, as that of a connection of a server.
+            if !unwind::IS_AVAILABLE && cfg!(target_arch = "x86_64") {
+                f.write_str(" (the feature `backtrace` of the crate ramie shows its calls)")?;
+            }
         }
         if self.is_in_no_switch {
             f.write_str("\n  it is in a no_switch region, in which no call may wait")?;
@@ -285,7 +292,9 @@ mod tests {
         let text = stall(StallCause::SystemCall("read".to_owned())).to_string();
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].starts_with("stall: fiber 'a' has run on worker 1 for 37 ms"), "{text}");
-        assert_eq!(lines[1], "  it runs app::main::{{closure}}");
+        let closure = lines[1].strip_prefix("  it runs app::main::{{closure}}").expect("its name");
+        let shows_calls = unwind::IS_AVAILABLE || cfg!(not(target_arch = "x86_64"));
+        assert_eq!(closure.contains("feature `backtrace`"), !shows_calls, "{text}");
         assert_eq!(lines[2], "  it blocks its thread in the system call read");
         assert!(lines[3].starts_with("  help: ") && lines[3].contains("ramie::blocking"), "{text}");
         assert_eq!(lines.len(), 4);
