@@ -8,7 +8,7 @@ use std::{io, net::Shutdown, time::Duration};
 
 use ramie::time::Instant;
 
-use crate::io::{Input, Receiver, Stream};
+use crate::io::{Input, Receiver, Socket};
 
 /// How long the client may pause.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -19,12 +19,12 @@ const MOST: usize = 8 << 20;
 ///
 /// Not inlined, because its variables would otherwise be in every connection's frame.
 #[inline(never)]
-pub(crate) fn linger(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) {
-    let _ = read_rest(stream, receiver, time);
+pub(crate) fn linger(socket: &Socket, receiver: &mut Receiver<'_>, time: Duration) {
+    let _ = read_rest(socket, receiver, time);
 }
 
-fn read_rest(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
+fn read_rest(socket: &Socket, receiver: &mut Receiver<'_>, time: Duration) -> io::Result<()> {
+    socket.shutdown(Shutdown::Write)?;
     let begin = Instant::now();
     let mut read = 0;
     while read < MOST {
@@ -32,7 +32,7 @@ fn read_rest(stream: &Stream, receiver: &mut Receiver<'_>, time: Duration) -> io
         if left.is_zero() {
             break;
         }
-        stream.set_read_timeout(Some(left))?;
+        socket.set_read_timeout(Some(left))?;
         // The bytes are discarded, so TLS need not decrypt them.
         let mut rest = Input::default();
         if !receiver.receive_as_they_are(&mut rest)? {

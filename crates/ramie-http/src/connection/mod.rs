@@ -88,7 +88,7 @@ pub(crate) fn serve(
     let served = serve_until_end(wire, service, presence, client);
     if served.is_err() && presence.verdict() == Verdict::Gone {
         // The kernel would otherwise keep the responses that the client does not take.
-        wire.stream.reset_on_close();
+        wire.stream.socket().reset_on_close();
     }
     served
 }
@@ -144,7 +144,7 @@ fn close(wire: &mut Wire<'_>, presence: &impl Presence, ended: Ended) -> io::Res
             presence.enter(Phase::Write);
             stream.say_goodbye()?;
             presence.enter(Phase::Other);
-            linger(stream, &mut wire.receiver, LINGER);
+            linger(stream.socket(), &mut wire.receiver, LINGER);
             Ok(())
         }
         Ended::Upgraded(upgrade) => {

@@ -60,7 +60,7 @@ impl<'a> Output<'a> {
 
     /// Lets the client notice that the body which ends with the connection is incomplete.
     pub(super) fn reset_on_close(&self) {
-        self.stream.reset_on_close();
+        self.stream.socket().reset_on_close();
     }
 
     #[inline]

@@ -77,7 +77,7 @@ pub(crate) fn serve(
     let Wire { stream, receiver, input } = wire;
     let limits = &service.limits;
     // The overseer knows one write of a connection at a time, and not which fiber waits in it.
-    stream.set_write_timeout(Some(limits.write_timeout))?;
+    stream.socket().set_write_timeout(Some(limits.write_timeout))?;
     let shared = Shared::new(service, client, presence);
     let (transport, reader, writer) = Transport::new(mem::take(input), shared.end_of_input());
     fiber::scope(|fibers| {
@@ -100,7 +100,7 @@ struct EndFibers<'a> {
 
 impl Drop for EndFibers<'_> {
     fn drop(&mut self) {
-        let _ = self.stream.transport().shutdown(Shutdown::Read);
+        let _ = self.stream.socket().shutdown(Shutdown::Read);
         self.shared.handler_times.end();
     }
 }

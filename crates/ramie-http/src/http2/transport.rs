@@ -106,7 +106,7 @@ impl Writer {
             if let Err(error) = written {
                 log::debug!("a connection of HTTP/2 has failed: {error}");
                 // hyper then sees the end of the stream, and its next write fails.
-                let _ = stream.transport().shutdown(Shutdown::Both);
+                let _ = stream.socket().shutdown(Shutdown::Both);
                 return;
             }
         }

@@ -44,11 +44,11 @@ impl Duplex for Stream {
     }
 
     fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.set_write_timeout(timeout)
+        self.socket().set_write_timeout(timeout)
     }
 
     fn cut(&self) {
         // If this fails, the connection is gone already.
-        let _ = self.transport().shutdown(Shutdown::Both);
+        let _ = self.socket().shutdown(Shutdown::Both);
     }
 }

@@ -33,7 +33,7 @@ use rustix::{
     },
 };
 
-use super::{Stream, send_queue::bytes_to_send};
+use super::{Socket, Stream, send_queue::bytes_to_send};
 
 /// The most that one call sends, so that other fibers of the worker run in between.
 const LARGEST_PART: usize = 1 << 20;
@@ -113,7 +113,7 @@ impl FileRange {
         head: &[u8],
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
-        let Some(socket) = stream.socket() else {
+        let Some(socket) = stream.as_plain().map(Socket::as_fd) else {
             stream.write_pieces(head, progressed)?;
             return self.send_by_reads(stream, progressed);
         };
@@ -250,10 +250,10 @@ mod tests {
                 bytes
             });
             let sender = fiber::spawn(move || {
-                let stream = Stream::Unix(ours);
+                let stream = Stream::plain(Socket::Unix(ours));
                 let mut count = 0;
                 send(range, &stream, &mut || count += 1).unwrap();
-                let socket = stream.socket().unwrap();
+                let socket = stream.socket();
                 assert_eq!(sockopt::socket_timeout(socket, Timeout::Send), Ok(None));
                 count
             });

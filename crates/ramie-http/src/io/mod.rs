@@ -5,6 +5,7 @@ mod file_range;
 mod input;
 mod receiver;
 mod send_queue;
+mod socket;
 pub(crate) mod spare;
 mod stream;
 #[cfg(feature = "tls")]
@@ -18,6 +19,7 @@ pub(crate) use duplex::Duplex;
 pub(crate) use file_range::FileRange;
 pub(crate) use input::Input;
 pub(crate) use receiver::Receiver;
+pub(crate) use socket::Socket;
 pub(crate) use stream::Stream;
 pub(crate) use tls::TlsStream;
 pub(crate) use wire::Wire;

@@ -4,7 +4,7 @@ use std::io;
 
 use ramie::net::RecvEach;
 
-use super::{Input, Stream, TlsStream};
+use super::{Input, Socket, Stream, TlsStream};
 
 /// Receives the bytes of a stream in the runtime's buffers, so that an idle connection has none.
 pub(crate) struct Receiver<'a> {
@@ -15,13 +15,12 @@ pub(crate) struct Receiver<'a> {
 
 impl<'a> Receiver<'a> {
     pub(crate) fn new(stream: &'a Stream) -> Self {
-        match stream {
-            Stream::Tcp(stream) => Receiver { each: stream.recv_each(), tls: None },
-            Stream::Unix(stream) => Receiver { each: stream.recv_each(), tls: None },
-            Stream::Tls(stream) => {
-                Receiver { tls: Some(stream), ..Receiver::new(stream.transport()) }
-            }
-        }
+        Receiver { tls: stream.as_tls(), ..Receiver::of_socket(stream.socket()) }
+    }
+
+    /// Receives the bytes as they arrive.
+    pub(crate) fn of_socket(socket: &'a Socket) -> Self {
+        Receiver { each: socket.recv_each(), tls: None }
     }
 
     /// Waits for bytes, and adds them to the input. Returns false at the end of the stream.

@@ -3,8 +3,8 @@
 //! # Protocol: three locks, none of which lets one direction wait for the other
 //! | lock | kind | held by | while |
 //! |---|---|---|---|
-//! | `receiving` | of Ramie | a reader | it waits for bytes of the transport, and decrypts them |
-//! | `sending` | of Ramie | a writer | it encrypts bytes, and waits until the transport takes them |
+//! | `receiving` | of Ramie | a reader | it waits for bytes of the socket, and decrypts them |
+//! | `sending` | of Ramie | a writer | it encrypts bytes, and waits until the socket takes them |
 //! | `session` | of std | both | they encrypt or decrypt at most some records; never across a wait |
 //!
 //! Records must arrive in the order in which they were encrypted, and be decrypted in the order in
@@ -31,7 +31,7 @@
 //! nobody has read yet is in a spare one. So an idle connection has only what the session keeps.
 //!
 //! # The end of a stream
-//! A peer that closes the transport without `close_notify` ends the stream as one that sends it.
+//! A peer that closes the socket without `close_notify` ends the stream as one that sends it.
 //! That is safe here, because requests and their bodies, and the messages of WebSocket, have their
 //! lengths in front: none of them is ended by the end of the stream.
 
@@ -45,7 +45,7 @@ use std::{
 use ramie::{sync::Mutex as FiberMutex, time::Instant};
 use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
-use super::{Input, Receiver, Stream, spare};
+use super::{Input, Receiver, Socket, spare};
 
 /// The plaintext of one record.
 const PIECE: usize = 16 << 10;
@@ -60,9 +60,12 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\
     content-type: text/plain; charset=utf-8\r\ncontent-length: 43\r\n\r\n\
     this port speaks HTTPS, and not plain HTTP\n";
 
+// Each connection allocates one, and glibc allocates at larger alignments by splitting chunks.
+const _: () = assert!(align_of::<TlsStream>() <= 16);
+
 /// A stream over which TLS is spoken.
 pub(crate) struct TlsStream {
-    transport: Stream,
+    socket: Socket,
     session: Mutex<ServerConnection>,
     receiving: FiberMutex<Received>,
     sending: FiberMutex<Sending>,
@@ -85,10 +88,10 @@ struct Sending {
 }
 
 impl TlsStream {
-    pub(crate) fn new(transport: Stream, config: Arc<ServerConfig>) -> io::Result<Self> {
+    pub(crate) fn new(socket: Socket, config: Arc<ServerConfig>) -> io::Result<Self> {
         let session = ServerConnection::new(config).map_err(io::Error::other)?;
         Ok(TlsStream {
-            transport,
+            socket,
             session: Mutex::new(session),
             receiving: FiberMutex::default(),
             sending: FiberMutex::default(),
@@ -97,8 +100,8 @@ impl TlsStream {
     }
 
     /// The stream below, for what is sent before TLS begins, and for settings.
-    pub(crate) fn transport(&self) -> &Stream {
-        &self.transport
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Makes the handshake, whose bytes `receiver` receives; `begin` has arrived already. It may
@@ -114,7 +117,7 @@ impl TlsStream {
         loop {
             if !begin.is_empty() {
                 if std::mem::take(&mut is_first) && begin.unused()[0].is_ascii_uppercase() {
-                    self.transport.write_all(NOT_TLS)?;
+                    self.socket.write_all(NOT_TLS)?;
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
                         "the client speaks plain HTTP instead of TLS",
@@ -160,7 +163,7 @@ impl TlsStream {
 
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         let mut received = lock_fiber(&self.receiving);
-        self.fill(&mut Receiver::new(&self.transport), &mut received)?;
+        self.fill(&mut Receiver::of_socket(&self.socket), &mut received)?;
         let length = received.unread().len().min(buf.len());
         buf[..length].copy_from_slice(&received.unread()[..length]);
         received.advance(length);
@@ -176,7 +179,7 @@ impl TlsStream {
                 if left.is_zero() {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                self.transport.set_read_timeout(Some(left))?;
+                self.socket.set_read_timeout(Some(left))?;
             }
             let mut ciphertext = Input::default();
             if !receiver.receive_as_they_are(&mut ciphertext)? {
@@ -271,14 +274,14 @@ impl TlsStream {
             }
             self.encrypt(piece, ciphertext)?;
             if ciphertext.len() >= LARGE {
-                self.transport.write_pieces(ciphertext, progressed)?;
+                self.socket.write_pieces(ciphertext, progressed)?;
                 ciphertext.clear();
                 progressed();
             }
         }
         // What the session wants to send by itself, if there is no piece.
         self.encrypt(&[], ciphertext)?;
-        self.transport.write_pieces(ciphertext, progressed)
+        self.socket.write_pieces(ciphertext, progressed)
     }
 
     fn encrypt(&self, piece: &[u8], ciphertext: &mut Vec<u8>) -> io::Result<()> {
@@ -308,13 +311,13 @@ impl TlsStream {
         if how == Shutdown::Write {
             self.say_goodbye()?;
         }
-        self.transport.shutdown(how)
+        self.socket.shutdown(how)
     }
 
     /// As that of a socket: it counts for a whole read, however many fragments of a record arrive.
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         *self.read_timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
-        self.transport.set_read_timeout(timeout)
+        self.socket.set_read_timeout(timeout)
     }
 
     fn read_timeout(&self) -> Option<Duration> {

@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Input, Receiver, Stream};
+use super::{Input, Receiver, Socket};
 
 // Same name as `io::tls::TlsStream`: only one of them is compiled.
 #[derive(Clone, Copy)]
 pub(crate) enum TlsStream {}
 
 impl TlsStream {
-    pub(crate) fn transport(&self) -> &Stream {
+    pub(crate) fn socket(&self) -> &Socket {
         match *self {}
     }
 

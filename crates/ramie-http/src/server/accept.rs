@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     connection::{self, Client, Service},
-    io::{Stream, Wire},
+    io::{Socket, Wire},
 };
 
 /// The shortest and the longest pause after an accept that has failed.
@@ -49,18 +49,18 @@ pub(super) struct Acceptor<'a> {
 
 /// A listener of any kind.
 pub(super) trait Listen: Sync {
-    fn accept_one(&self) -> io::Result<Stream>;
+    fn accept_one(&self) -> io::Result<Socket>;
     /// Lets clients that connect from now on be refused.
     fn close(&self);
 }
 
 impl Listen for &TcpListener {
-    fn accept_one(&self) -> io::Result<Stream> {
+    fn accept_one(&self) -> io::Result<Socket> {
         let (stream, _) = self.accept()?;
         // Responses are written whole, so delaying them for more data gains nothing. If the option
         // cannot be set, the connection is about to fail anyway.
         let _ = stream.set_nodelay(true);
-        Ok(Stream::Tcp(stream))
+        Ok(Socket::Tcp(stream))
     }
 
     fn close(&self) {
@@ -69,8 +69,8 @@ impl Listen for &TcpListener {
 }
 
 impl Listen for &UnixListener {
-    fn accept_one(&self) -> io::Result<Stream> {
-        self.accept().map(|(stream, _)| Stream::Unix(stream))
+    fn accept_one(&self) -> io::Result<Socket> {
+        self.accept().map(|(stream, _)| Socket::Unix(stream))
     }
 
     fn close(&self) {
@@ -131,9 +131,9 @@ impl Acceptor<'_> {
         let mut pause = SHORTEST_PAUSE;
         loop {
             match listener.accept_one() {
-                Ok(stream) => {
+                Ok(socket) => {
                     pause = SHORTEST_PAUSE;
-                    self.serve(stream, place);
+                    self.serve(socket, place);
                 }
                 Err(_) if self.connections.is_stopping() => return Ok(()),
                 Err(error) if ramie::cancel::is_cancelled(&error) => return Ok(()),
@@ -150,11 +150,11 @@ impl Acceptor<'_> {
         }
     }
 
-    fn serve(&self, stream: Stream, place: Place) {
+    fn serve(&self, socket: Socket, place: Place) {
         let limits = &self.service.limits;
-        let peer = stream.peer_addr();
+        let peer = socket.peer_addr();
         let is_of_proxy = self.entrance.is_of_proxy(peer);
-        let stream = match self.entrance.wrap(stream) {
+        let stream = match self.entrance.wrap(socket) {
             Ok(stream) => Arc::new(stream),
             Err(error) => return log::warn!("a connection cannot speak TLS: {error}"),
         };

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     connection::{Client, Phase, Presence},
-    io::{Stream, Wire},
+    io::{Socket, Stream, Wire},
     limits::Limits,
     network::Network,
 };
@@ -38,13 +38,13 @@ pub(super) struct Entrance {
 
 impl Entrance {
     /// Makes the stream that speaks the protocols of the server over a new connection.
-    pub(super) fn wrap(&self, transport: Stream) -> io::Result<Stream> {
+    pub(super) fn wrap(&self, socket: Socket) -> io::Result<Stream> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let stream = crate::io::TlsStream::new(transport, tls.current())?;
-            return Ok(Stream::Tls(Box::new(stream)));
+            let stream = crate::io::TlsStream::new(socket, tls.current())?;
+            return Ok(Stream::tls(stream));
         }
-        Ok(transport)
+        Ok(Stream::plain(socket))
     }
 
     /// Whether a proxy is at the other end.
@@ -75,7 +75,7 @@ pub(super) fn enter(
         }
     }
     #[cfg(feature = "tls")]
-    if let Stream::Tls(tls) = &**wire.stream {
+    if let Some(tls) = wire.stream.as_tls() {
         client.tls = Some(shake_hands(tls, wire, connection.presence())?);
     }
     Ok(())
@@ -119,7 +119,7 @@ fn shake_hands(
     if let Err(error) = shaken {
         // The client may still send, and would lose the alert.
         presence.enter(Phase::Other);
-        crate::connection::linger(tls.transport(), receiver, LINGER);
+        crate::connection::linger(tls.socket(), receiver, LINGER);
         return Err(error);
     }
     Ok(tls.with_session(crate::tls::TlsInfo::of))

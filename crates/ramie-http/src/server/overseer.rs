@@ -184,7 +184,7 @@ fn gone_clients(members: &[Arc<Member>], tolerates_half_close: bool) -> Vec<&Arc
         true => PollFlags::empty(),
         false => PollFlags::RDHUP,
     };
-    let descriptors = members.iter().map(|member| member.stream().as_fd());
+    let descriptors = members.iter().map(|member| member.stream().socket().as_fd());
     let mut polled: Vec<_> =
         descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, events)).collect();
     // If this fails, the next tick tries again.

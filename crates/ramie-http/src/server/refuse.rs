@@ -44,21 +44,22 @@ impl Refused {
     /// Answers without waiting: the response fits into the buffer of a new socket.
     pub(super) fn refuse(&self, stream: Arc<Stream>, place: Place) {
         // A client that speaks TLS would not understand it, and has to connect again anyway.
-        if matches!(*stream, Stream::Tls(_)) {
+        if stream.as_tls().is_some() {
             return;
         }
-        let _ = stream.set_write_timeout(Some(Duration::from_millis(1)));
-        let _ = stream.write_all(&overloaded());
+        let socket = stream.socket();
+        let _ = socket.set_write_timeout(Some(Duration::from_millis(1)));
+        let _ = socket.write_all(&overloaded());
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         let lingering = Lingering(Arc::clone(&self.0));
         if before >= LINGERING_MOST {
-            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = socket.shutdown(std::net::Shutdown::Write);
             return;
         }
         // If the spawn fails, the closure is dropped, which closes the connection.
         let spawn = || {
             Builder::new().on(place).spawn(move || {
-                connection::linger(&stream, &mut Receiver::new(&stream), LINGER);
+                connection::linger(stream.socket(), &mut Receiver::new(&stream), LINGER);
                 drop(lingering);
             })
         };

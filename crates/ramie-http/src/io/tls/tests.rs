@@ -23,12 +23,12 @@ fn pair() -> (TlsStream, StreamOwned<ClientConnection, UnixStream>) {
 
     let (own, other) = UnixStream::pair().unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&own, 4096).unwrap();
-    let stream = TlsStream::new(Stream::Unix(own), Arc::new(server)).unwrap();
+    let stream = TlsStream::new(Socket::Unix(own), Arc::new(server)).unwrap();
     let session = ClientConnection::new(Arc::new(client), "a.test".try_into().unwrap()).unwrap();
     let mut client = StreamOwned::new(session, other);
     fiber::scope(|fibers| {
         fibers.spawn_local(|| {
-            let mut receiver = Receiver::new(stream.transport());
+            let mut receiver = Receiver::of_socket(stream.socket());
             stream.shake_hands(&mut receiver, Input::default()).unwrap();
         });
         while client.conn.is_handshaking() {

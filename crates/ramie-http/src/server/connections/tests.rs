@@ -11,7 +11,7 @@ use ramie::{fiber, os::unix::net::UnixStream};
 use super::{Connections, OpenConnection};
 use crate::{
     connection::{Client, Service, serve},
-    io::{Stream, Wire},
+    io::{Socket, Stream, Wire},
     limits::Limits,
     router::Router,
 };
@@ -22,7 +22,8 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 pub(in crate::server) fn connection() -> (Arc<Connections>, OpenConnection, UnixStream) {
     let (stream, client) = UnixStream::pair().unwrap();
     let connections = Arc::new(Connections::new());
-    let open = connections.add(Arc::new(Stream::Unix(stream)), None, &Limits::default());
+    let open =
+        connections.add(Arc::new(Stream::plain(Socket::Unix(stream))), None, &Limits::default());
     let open = open.unwrap_or_else(|_| panic!("there is no place"));
     (connections, open, client)
 }
