@@ -12,11 +12,11 @@ use super::{Socket, TlsStream};
 /// fiber and a response that is written on another use it at once. In one line of the cache,
 /// because the streams of most connections are not in the cache when bytes arrive.
 #[repr(align(64))]
-pub(crate) struct Stream(Kind);
+pub(crate) struct Stream(StreamKind);
 
 const _: () = assert!(size_of::<Stream>() == 64);
 
-enum Kind {
+enum StreamKind {
     Plain(Socket),
     /// In a box, because it is large.
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "no value of it exists"))]
@@ -25,27 +25,27 @@ enum Kind {
 
 impl Stream {
     pub(crate) fn plain(socket: Socket) -> Self {
-        Stream(Kind::Plain(socket))
+        Stream(StreamKind::Plain(socket))
     }
 
     #[cfg(feature = "tls")]
     pub(crate) fn tls(stream: TlsStream) -> Self {
-        Stream(Kind::Tls(Box::new(stream)))
+        Stream(StreamKind::Tls(Box::new(stream)))
     }
 
     /// The stream, if it speaks TLS.
     pub(crate) fn as_tls(&self) -> Option<&TlsStream> {
         match &self.0 {
-            Kind::Plain(_) => None,
-            Kind::Tls(stream) => Some(stream),
+            StreamKind::Plain(_) => None,
+            StreamKind::Tls(stream) => Some(stream),
         }
     }
 
     /// The socket, for what concerns all its bytes or none.
     pub(crate) fn socket(&self) -> &Socket {
         match &self.0 {
-            Kind::Plain(socket) => socket,
-            Kind::Tls(stream) => stream.socket(),
+            StreamKind::Plain(socket) => socket,
+            StreamKind::Tls(stream) => stream.socket(),
         }
     }
 
@@ -53,39 +53,39 @@ impl Stream {
     /// the peer is a proxy of this machine, which Unix sockets are for.
     pub(crate) fn carries_https(&self) -> bool {
         match &self.0 {
-            Kind::Plain(Socket::Tcp(_)) => false,
-            Kind::Plain(Socket::Unix(_)) | Kind::Tls(_) => true,
+            StreamKind::Plain(Socket::Tcp(_)) => false,
+            StreamKind::Plain(Socket::Unix(_)) | StreamKind::Tls(_) => true,
         }
     }
 
     #[inline]
     pub(crate) fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match &self.0 {
-            Kind::Plain(socket) => socket.read(buf),
-            Kind::Tls(stream) => stream.read(buf),
+            StreamKind::Plain(socket) => socket.read(buf),
+            StreamKind::Tls(stream) => stream.read(buf),
         }
     }
 
     #[inline]
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.0 {
-            Kind::Plain(socket) => socket.write(bytes),
-            Kind::Tls(stream) => stream.write(bytes),
+            StreamKind::Plain(socket) => socket.write(bytes),
+            StreamKind::Tls(stream) => stream.write(bytes),
         }
     }
 
     #[inline]
     pub(crate) fn write_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.0 {
-            Kind::Plain(socket) => socket.write_vectored(parts),
-            Kind::Tls(stream) => stream.write_vectored(parts),
+            StreamKind::Plain(socket) => socket.write_vectored(parts),
+            StreamKind::Tls(stream) => stream.write_vectored(parts),
         }
     }
 
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(socket) => socket.write_all(bytes),
-            Kind::Tls(stream) => stream.write_all(&[bytes], &mut || {}),
+            StreamKind::Plain(socket) => socket.write_all(bytes),
+            StreamKind::Tls(stream) => stream.write_all(&[bytes], &mut || {}),
         }
     }
 
@@ -97,8 +97,8 @@ impl Stream {
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(socket) => socket.write_pieces(bytes, progressed),
-            Kind::Tls(stream) => stream.write_all(&[bytes], progressed),
+            StreamKind::Plain(socket) => socket.write_pieces(bytes, progressed),
+            StreamKind::Tls(stream) => stream.write_all(&[bytes], progressed),
         }
     }
 
@@ -110,8 +110,8 @@ impl Stream {
         progressed: &mut dyn FnMut(),
     ) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(socket) => socket.write_both(head, body, progressed),
-            Kind::Tls(stream) => stream.write_all(&[head, body], progressed),
+            StreamKind::Plain(socket) => socket.write_both(head, body, progressed),
+            StreamKind::Tls(stream) => stream.write_all(&[head, body], progressed),
         }
     }
 
@@ -119,30 +119,30 @@ impl Stream {
     /// on their way.
     pub(crate) fn as_plain(&self) -> Option<&Socket> {
         match &self.0 {
-            Kind::Plain(socket) => Some(socket),
-            Kind::Tls(_) => None,
+            StreamKind::Plain(socket) => Some(socket),
+            StreamKind::Tls(_) => None,
         }
     }
 
     /// Tells the client that the stream ends as it should, if the protocol has a word for it.
     pub(crate) fn say_goodbye(&self) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(_) => Ok(()),
-            Kind::Tls(stream) => stream.say_goodbye(),
+            StreamKind::Plain(_) => Ok(()),
+            StreamKind::Tls(stream) => stream.say_goodbye(),
         }
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(socket) => socket.shutdown(how),
-            Kind::Tls(stream) => stream.shutdown(how),
+            StreamKind::Plain(socket) => socket.shutdown(how),
+            StreamKind::Tls(stream) => stream.shutdown(how),
         }
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.0 {
-            Kind::Plain(socket) => socket.set_read_timeout(timeout),
-            Kind::Tls(stream) => stream.set_read_timeout(timeout),
+            StreamKind::Plain(socket) => socket.set_read_timeout(timeout),
+            StreamKind::Tls(stream) => stream.set_read_timeout(timeout),
         }
     }
 }

@@ -28,6 +28,12 @@ fn linger(worker: &Worker) -> bool {
     worker.patience.linger(&ThisCpu, || has_mail() || worker.has_ready() || is_timer_due())
 }
 
+/// Whether a timer is due because the clock was moved by hand. On the system's clock, a timer that
+/// is due bounds the sleep to nothing, and each look at that clock takes 25 ns.
+fn clock_has_passed_timer(worker: &Worker) -> bool {
+    worker.clock.is_manual() && worker.timers.are_due(&worker.clock)
+}
+
 impl Worker {
     /// Finds a runnable strand, or sleeps until there may be one. Returns whether the loop is over.
     #[cold]
@@ -116,11 +122,11 @@ impl Worker {
             let has_nothing_to_steal =
                 self.membership.as_ref().is_none_or(Membership::announce_sleep);
             let is_asked = self.surveys.is_asked();
-            if !has_nothing_to_steal || is_asked || self.has_moved_past_timer() {
+            if !has_nothing_to_steal || is_asked || clock_has_passed_timer(self) {
                 return false;
             }
             self.clock.rest(self.shared, &self.timers, &self.io);
-            !self.has_moved_past_timer()
+            !clock_has_passed_timer(self)
         };
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(None));
         self.clock.stir(self.shared);
@@ -132,15 +138,9 @@ impl Worker {
         }
     }
 
-    /// Whether a timer is due because the clock was moved by hand. On the system's clock, a timer
-    /// that is due bounds the sleep to nothing, and each look at that clock takes 25 ns.
-    fn has_moved_past_timer(&self) -> bool {
-        self.clock.is_manual() && self.timers.are_due(&self.clock)
-    }
-
     /// Sleeps for a time in which others may start the closures that this worker left to them.
     fn nap(&self, time: Duration) {
-        let may_sleep = || !self.surveys.is_asked() && !self.has_moved_past_timer();
+        let may_sleep = || !self.surveys.is_asked() && !clock_has_passed_timer(self);
         self.shared.fall_asleep(may_sleep, || self.sleep_in_kernel(Some(time)));
     }
 
