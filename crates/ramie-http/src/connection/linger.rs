@@ -17,6 +17,8 @@ const MOST: usize = 8 << 20;
 
 /// Reads for `time` at most. Errors do not matter, because nothing is left to be done.
 ///
+/// A stream of TLS must have said goodbye before, because this shuts the socket down.
+///
 /// Not inlined, because its variables would otherwise be in every connection's frame.
 #[inline(never)]
 pub(crate) fn linger(socket: &Socket, receiver: &mut Receiver<'_>, time: Duration) {

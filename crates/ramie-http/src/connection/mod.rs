@@ -58,7 +58,7 @@ use crate::{
     body::{Body, Incoming},
     failed,
     h1::framing::Framing,
-    io::{Receiver, Stream, Wire},
+    io::{Input, Receiver, Stream, Wire},
     limits::Limits,
     parts_box::PartsBox,
     refusal::Refusal,
@@ -141,6 +141,8 @@ fn close(wire: &mut Wire<'_>, presence: &impl Presence, ended: Ended) -> io::Res
     let stream = wire.stream;
     match ended {
         Ended::ClosedByServer => {
+            // A head that was refused may lie in one of the runtime's buffers.
+            wire.input = Input::default();
             presence.enter(Phase::Write);
             stream.say_goodbye()?;
             presence.enter(Phase::Other);

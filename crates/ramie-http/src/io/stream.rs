@@ -41,7 +41,8 @@ impl Stream {
         }
     }
 
-    /// The socket, for what concerns all its bytes or none.
+    /// The socket, also of a TLS stream: for timeouts, shutdown and receives. Bytes that are
+    /// written to it are not encrypted.
     pub(crate) fn socket(&self) -> &Socket {
         match &self.0 {
             StreamKind::Plain(socket) => socket,

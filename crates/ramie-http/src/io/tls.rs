@@ -99,7 +99,7 @@ impl TlsStream {
         })
     }
 
-    /// The stream below, for what is sent before TLS begins, and for settings.
+    /// The socket, for timeouts, shutdown, and bytes that are not encrypted.
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }

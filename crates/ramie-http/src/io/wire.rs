@@ -1,12 +1,11 @@
-//! A connection as its fiber has it.
+//! What the fiber of a connection works on.
 
 use std::sync::Arc;
 
 use super::{Input, Receiver, Stream};
 
-/// The stream of a connection, and what the fiber that serves it receives. One receiver for the
-/// header of a proxy, the handshake, and HTTP, because each receiver starts a receive in the
-/// kernel.
+/// The stream of a connection, its receiver, and the input. The header of a proxy, the handshake
+/// and HTTP share one receiver, because each receiver starts a receive in the kernel.
 pub(crate) struct Wire<'a> {
     pub(crate) stream: &'a Arc<Stream>,
     pub(crate) receiver: Receiver<'a>,

@@ -11,8 +11,9 @@ const QUIET: Duration = Duration::from_secs(10);
 /// The most places that are remembered; there are as many as a program has spawns that stall.
 const MOST: usize = 1024;
 
-/// A closure, the place of its spawn, and the way in which it stalls its worker.
-type StallPlace = (&'static str, usize, mem::Discriminant<StallCause>);
+/// A closure, the place of its spawn, the way in which it stalls its worker, and whether it does so
+/// in the panic hook, which has locks and calls of its own.
+type StallPlace = (&'static str, usize, mem::Discriminant<StallCause>, bool);
 
 /// The places that were reported.
 #[derive(Default)]
@@ -30,7 +31,8 @@ impl Places {
         fiber: &RunningFiber,
         cause: &StallCause,
     ) -> Option<u32> {
-        let place = (fiber.closure, fiber.spawn_place, mem::discriminant(cause));
+        let way = mem::discriminant(cause);
+        let place = (fiber.closure, fiber.spawn_place, way, fiber.is_in_panic_hook);
         if let Some((last, unreported)) = self.reported.get_mut(&place) {
             if now.saturating_sub(*last) < QUIET {
                 *unreported = unreported.saturating_add(1);
@@ -77,6 +79,9 @@ mod tests {
         // Spawned elsewhere.
         assert_eq!(admit_from(122, "a", 2, &call), Some(0));
         assert_eq!(admit_from(123, "a", 2, &call), None);
+        let in_hook = RunningFiber { is_in_panic_hook: true, ..fiber("a", 2) };
+        assert_eq!(places.admit(Duration::from_secs(124), &in_hook, &call), Some(0));
+        assert_eq!(places.admit(Duration::from_secs(125), &in_hook, &call), None);
     }
 
     #[test]

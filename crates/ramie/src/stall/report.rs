@@ -142,6 +142,11 @@ impl Stall {
                  prints none; a fiber that holds a lock that the hook takes, such as that of \
                  stderr, must release it before calls that wait"
             }
+            StallCause::SystemCall(_) if self.is_in_panic_hook => {
+                "a fiber does not suspend while it panics, so each call of the panic hook blocks \
+                 the thread, also in ramie::blocking: let the hook hand its text to a thread, and \
+                 look who reads stderr"
+            }
             cause => cause.help(),
         }
     }
@@ -163,7 +168,8 @@ impl fmt::Display for Stall {
         )?;
         if !closure.is_empty() {
             write!(f, "\n  it runs {closure}")?;
-            // One closure may run whatever the program does, as that of a connection of a server.
+            // The closure alone may not show the cause, because the closure of a connection runs
+            // all handlers of a server.
             if !unwind::IS_AVAILABLE && cfg!(target_arch = "x86_64") {
                 f.write_str(" (the feature `backtrace` of the crate ramie shows its calls)")?;
             }
@@ -327,9 +333,10 @@ mod tests {
         let lock = in_hook(StallCause::Lock(LockHolders::default()));
         assert!(lock.contains(line) && lock.contains("RUST_BACKTRACE=0"), "{lock}");
         assert!(!lock.contains("ramie::sync"), "{lock}");
-        // The hook does not matter for the advice.
+        // A twin of the call would block the thread, too.
         let call = in_hook(StallCause::SystemCall("write".to_owned()));
-        assert!(call.contains(line) && call.contains("Ramie's twin"), "{call}");
+        assert!(call.contains(line) && call.contains("who reads stderr"), "{call}");
+        assert!(!call.contains("Ramie's twin"), "{call}");
         // The cause is the line.
         let hook = in_hook(StallCause::PanicHook(Duration::from_millis(26)));
         assert_eq!(hook.matches("it reports a panic: ").count(), 1, "{hook}");

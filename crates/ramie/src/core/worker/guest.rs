@@ -164,7 +164,8 @@ pub(super) fn look_around_in_turn(worker: &Worker) -> Option<bool> {
     worker.root.guest.end(TurnEnd::Idle(bound_between_turns(worker, left_for)))
 }
 
-/// The look behind the announcement of a sleep.
+/// The look behind the announcement of a sleep. At the system's clock, too, because a turn that
+/// ends with a bound of zero costs a round of the other program's loop.
 fn may_rest(worker: &Worker) -> bool {
     let is_wanted = || {
         let has_news = worker.membership.as_ref().is_some_and(Membership::has_news);

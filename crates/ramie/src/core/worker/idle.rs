@@ -28,8 +28,8 @@ fn linger(worker: &Worker) -> bool {
     worker.patience.linger(&ThisCpu, || has_mail() || worker.has_ready() || is_timer_due())
 }
 
-/// Whether a timer is due because the clock was moved by hand. On the system's clock, a timer that
-/// is due bounds the sleep to nothing, and each look at that clock takes 25 ns.
+/// Whether a timer is due because the clock was moved by hand. On the system's clock no look is
+/// necessary: a due timer makes the bound of the sleep zero. Each look takes 25 ns.
 fn clock_has_passed_timer(worker: &Worker) -> bool {
     worker.clock.is_manual() && worker.timers.are_due(&worker.clock)
 }
@@ -352,6 +352,23 @@ mod tests {
             }
             worker.timers.forget(worker.root.stack());
         });
+    }
+
+    #[test]
+    fn a_timer_that_is_due_already_ends_a_sleep_at_once() {
+        fn overdue(sleep: fn(&Worker)) -> impl FnOnce() {
+            move || {
+                let worker = worker(Clock::System, None);
+                let deadline = Deadline::after(Duration::ZERO);
+                worker.timers.arm(worker.root.stack(), deadline);
+                while !deadline.has_passed() {}
+                // The first may be ended by what came before.
+                (0..2).for_each(|_| sleep(&worker));
+                worker.timers.forget(worker.root.stack());
+            }
+        }
+        must_wake("a timer is due", overdue(Worker::sleep));
+        must_wake("a timer is due", overdue(|worker| worker.nap(Duration::MAX)));
     }
 
     #[test]

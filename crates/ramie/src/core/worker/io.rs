@@ -136,7 +136,14 @@ impl WorkerIo {
     ) {
         let mut driver = self.driver.borrow_mut();
         match driver.as_mut() {
-            Some(driver) => turn(driver, Wait::Until(bound), scheduler, running),
+            Some(driver) => {
+                let wait = match bound {
+                    // Some kernels wait for their next tick if they are given a limit of zero.
+                    Some(Duration::ZERO) => Wait::Never,
+                    bound => Wait::Until(bound),
+                };
+                turn(driver, wait, scheduler, running);
+            }
             None => {
                 drop(driver);
                 match bound {

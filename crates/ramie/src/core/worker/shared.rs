@@ -12,8 +12,8 @@
 //! | `NOTIFIED` | somebody pushed since the worker last looked | the worker, when it next falls asleep or wakes |
 //!
 //! 1. The worker swaps in `SLEEPING`.
-//! 2. It looks again at its inbox, at its timers (a manual clock may have been moved), at the
-//!    queues it steals from and at the runtime's flags. If there is something, it goes on to 4.
+//! 2. It looks again at its inbox, at the timers of a manual clock, which may have been moved, at
+//!    the queues it steals from and at the runtime's flags. If there is something, it goes on to 4.
 //! 3. It enters the kernel.
 //! 4. It swaps in `RUNNING`.
 //!

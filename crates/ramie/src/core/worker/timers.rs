@@ -49,7 +49,8 @@ impl WorkerTimers {
     }
 
     /// Whether a timer is due. A clock that is moved by hand moves first and then wakes the worker,
-    /// as a thread that pushes to the inbox does, so this check before a sleep misses no timer.
+    /// as a thread that pushes to the inbox does. So a worker that checks this before it sleeps
+    /// misses no timer of such a clock.
     pub(super) fn are_due(&self, clock: &WorkerClock) -> bool {
         let next = self.next_ns();
         next != u64::MAX && next <= clock.now_ns()
