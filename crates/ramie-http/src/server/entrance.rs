@@ -54,7 +54,8 @@ impl Entrance {
     }
 }
 
-/// Waits for what comes before HTTP, and describes the client.
+/// Waits for the header of a proxy and the handshake of TLS, as the server asks for them, and
+/// describes the client by them.
 #[inline(never)]
 pub(super) fn enter(
     connection: &OpenConnection,

@@ -362,7 +362,7 @@ mod tests {
                 let deadline = Deadline::after(Duration::ZERO);
                 worker.timers.arm(worker.root.stack(), deadline);
                 while !deadline.has_passed() {}
-                // The first may be ended by what came before.
+                // A wake-up from before may end the first one.
                 (0..2).for_each(|_| sleep(&worker));
                 worker.timers.forget(worker.root.stack());
             }
@@ -375,7 +375,7 @@ mod tests {
     fn a_nap_ends_with_its_time() {
         must_wake("its nap is over", || {
             let worker = worker(Clock::System, None);
-            // The first may be ended by what came before.
+            // A wake-up from before may end the first one.
             (0..2).for_each(|_| worker.nap(Duration::from_millis(1)));
         });
     }
